@@ -1,0 +1,134 @@
+"""A session is a live conversation with a mind: one memory, one turn at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from .result import ChatMessage, TurnError
+from .usage import Usage
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text"):
+    """The mind says a little more.  It is passed on as it comes, never held back."""
+
+    text: str
+
+
+class MessageEnded(msgspec.Struct, frozen=True, tag="message"):
+    """A message of this turn is whole, or cut for good."""
+
+    message: ChatMessage
+
+
+class Retrying(msgspec.Struct, frozen=True, tag="retry"):
+    """A request failed; the next one is made after `seconds`."""
+
+    attempt: int
+    """Requests made so far in this turn, at least 1."""
+    seconds: float
+    error: TurnError
+
+
+SessionEvent: TypeAlias = TextDelta | MessageEnded | Retrying
+OnEvent: TypeAlias = Callable[[SessionEvent], None]
+
+
+def ignore(event: SessionEvent, /) -> None:
+    """Listens to nothing."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one ask of a session came to."""
+
+    text: str = ""
+    """The answer; what there is of it when `error` is set."""
+    messages: tuple[ChatMessage, ...] = ()
+    """What was said in this turn: the task, the answers, in order."""
+    error: TurnError | None = None
+    value: Any = None
+    """The answer as data, when the agent has a schema."""
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What a session can do."""
+
+    schema: bool = False
+    """The backend itself keeps an answer to a JSON schema."""
+    streaming: bool = False
+    """Text comes piece by piece."""
+    context_tokens: int | None = None
+    """What its context holds, task and answer together; None when unknown."""
+
+
+class Session(Protocol):
+    """A conversation with a mind, of which its subagent is the only user."""
+
+    @property
+    def model(self) -> str:
+        """Who answers, as in "openai/gpt-5-mini"; empty for a function."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def usage(self) -> Usage:
+        """Everything spent so far, turns that were cut included; time is not counted here."""
+        ...
+
+    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+        """Play one turn.
+
+        It never raises for a failure of the mind: that is `Turn.error`.
+        Cancelled, it lets go of its backend at once and passes the
+        cancellation on; what was spent and said is in `usage` and
+        `transcript()` all the same.
+        """
+        ...
+
+    def interrupt(self) -> bool:
+        """End the turn in flight with error kind `stopped`; False if there is none."""
+        ...
+
+    def transcript(self) -> tuple[ChatMessage, ...]:
+        """Everything said so far, failed turns included and marked."""
+        ...
+
+    def export(self, directory: Path, name: str) -> Path:
+        """Write the transcript to a file under `directory`, whole or not at all.
+
+        Args:
+            directory: made if it is missing.
+            name: of the file, without its ending.
+
+        Raises:
+            OSError: nothing was written under the final name.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what it holds.  Once is enough, more does nothing."""
+        ...
+
+
+def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) -> Path:
+    """Write `messages` as one JSON object a line, whole or not at all.
+
+    Raises:
+        OSError: nothing was written under the final name.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.jsonl"
+    # Written beside it and renamed: a reader, or a crash, never meets half a file.
+    scratch = directory / f".{name}.jsonl.part"
+    try:
+        scratch.write_bytes(msgspec.json.Encoder().encode_lines(messages))
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+    return path
