@@ -1,0 +1,342 @@
+"""What a user writes: a class with a ``receive`` method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import trio
+
+from .cell import Cell, Monitor, System, as_cell
+from .errors import MailboxFull
+from .exits import Down, ExitReason
+from .kind import Overflow, StopMode, checked_seconds
+from .later import Later
+from .ref import Ref
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from .timers import Timer
+
+A = TypeVar("A")
+M = TypeVar("M")
+
+
+class Actor:
+    """State behind a mailbox: one message at a time, no locks.
+
+    Subclass it and write ``receive``.  As a plain ``def`` it runs to its end and
+    needs no task; as an ``async def`` it may await, has a cancel scope of its
+    own, and still gets its next message only after it has returned.
+
+    What ``receive`` returns is the answer to an ask.  What it raises is the
+    actor's crash: it goes to the owner, and no further message is handled.
+
+    Hooks that a subclass may define, each ``def`` or ``async def``:
+
+    - ``on_start(self)``: before the first message, at most ``start_timeout``.
+    - ``on_stop(self, reason)``: after the last one, children stopped; not on a kill.
+    - ``on_continue(self, what)``: asked for by :meth:`continue_with`, before any message.
+    - ``on_down(self, down)``: an actor that it monitors has ended.
+    - ``on_exit(self, exit)``: an actor that it is linked to has ended (``trap_exits``).
+    - ``on_receive_timeout(self)``: no message came in time.
+    - ``inspect_state(self)``: what :meth:`Ref.get_state` answers.
+    """
+
+    ref: Ref[Any]
+    """Its own ref; there from ``on_start`` on."""
+
+    shutdown: float = 5.0
+    """Seconds from a stop to the kill."""
+    start_timeout: float = 30.0
+    """Seconds that ``on_start`` may take."""
+    stop_mode: StopMode = "finish"
+    """Whether a stop lets the handler in progress finish, or interrupts it."""
+    trap_exits: bool = False
+    """Whether the end of a linked actor comes as a notice, or ends this one too."""
+    capacity: float = 1000
+    """Messages that may wait; ``math.inf`` for no bound."""
+    overflow: Overflow = "raise"
+    """What happens to a message over the bound."""
+    dedicated: bool = False
+    """Whether all its hooks and handlers run on one task, which may keep scopes open."""
+
+    def receive(self, message: Any, /) -> Any:
+        """Handle one message."""
+        raise NotImplementedError(f"{type(self).__name__} must define receive(self, message)")
+
+    # ---- children
+
+    def spawn(
+        self,
+        actor: Any,
+        *args: Any,
+        name: str | None = None,
+        link: bool = True,
+        capacity: float | None = None,
+        overflow: Overflow | None = None,
+        shutdown: float | None = None,
+        start_timeout: float | None = None,
+        stop_mode: StopMode | None = None,
+        dedicated: bool | None = None,
+    ) -> Ref[Any]:
+        """Start a child at once.  It is stopped before this actor ends.
+
+        Args:
+            link: whether the child's crash ends this actor too, as ``Linked``.
+
+        Raises:
+            ActorStopped: this actor is stopping.
+            NameTaken: an actor alive has that name.
+        """
+        return self._cell.spawn(
+            actor,
+            args,
+            name=name,
+            link=link,
+            capacity=capacity,
+            overflow=overflow,
+            shutdown=shutdown,
+            start_timeout=start_timeout,
+            stop_mode=stop_mode,
+            dedicated=dedicated,
+        )
+
+    async def start(
+        self,
+        actor: Any,
+        *args: Any,
+        name: str | None = None,
+        link: bool = True,
+        capacity: float | None = None,
+        overflow: Overflow | None = None,
+        shutdown: float | None = None,
+        start_timeout: float | None = None,
+        stop_mode: StopMode | None = None,
+        dedicated: bool | None = None,
+    ) -> Ref[Any]:
+        """As :meth:`spawn`, but wait for the child's start hook; its error is raised here.
+
+        Cancelled while it waits, the child is killed.
+        """
+        starter: Reply[Any] = Reply(None)
+        child = self._cell.spawn(
+            actor,
+            args,
+            name=name,
+            link=link,
+            capacity=capacity,
+            overflow=overflow,
+            shutdown=shutdown,
+            start_timeout=start_timeout,
+            stop_mode=stop_mode,
+            dedicated=dedicated,
+            starter=starter,
+        )
+        return await started(child, starter)
+
+    # ---- its own life
+
+    def stop(self, reason: ExitReason | None = None) -> None:
+        """End after this handler: ``Normal()``, or `reason`.  Returns at once.
+
+        The answer of this handler reaches its asker after the stop hook has run.
+        """
+        self._cell.leave(reason)
+
+    def continue_with(self, what: Any) -> None:
+        """Have ``on_continue(what)`` called before any further message (OTP's continue)."""
+        cell = self._cell
+        hook: Callable[[Any, Any], Any] | None = getattr(type(self), "on_continue", None)
+        if hook is None:
+            raise TypeError(f"{type(self).__name__} has no on_continue(self, what)")
+        call = hook
+        cell.block.push_system(cell, System("on_continue", lambda actor: call(actor, what)))
+
+    def set_receive_timeout(self, seconds: float | None) -> None:
+        """Have ``on_receive_timeout`` called if no message comes for `seconds`.
+
+        Once: any message, and the timeout itself, ends it.  None takes it back.
+        With 0 it comes when the mailbox is empty.
+        """
+        cell = self._cell
+        if not cell.kind.watches_silence:
+            raise TypeError(f"{type(self).__name__} has no on_receive_timeout(self)")
+        rare = cell.rare()
+        if rare.silence is not None:
+            rare.silence.cancel()
+            rare.silence = None
+        if seconds is not None:
+            wait = checked_seconds("the receive timeout", seconds)
+            rare.silence = cell.block.timers.after(wait, _silent, cell)
+
+    # ---- answers that come later
+
+    def reply_later(self) -> Later[Any]:
+        """A promise to return from ``receive``; its ``reply`` answers the asker."""
+        return Later()
+
+    def postpone(self, message: Any) -> Later[Any]:
+        """Keep `message` for :meth:`replay_postponed`; return what this returns.
+
+        Raises:
+            MailboxFull: as many messages are postponed as the mailbox may hold.
+        """
+        cell = self._cell
+        rare = cell.rare()
+        if rare.postponed is None:
+            rare.postponed = []
+        if len(rare.postponed) >= cell.kind.capacity:
+            raise MailboxFull(cell.path, cell.kind.capacity)
+        later: Later[Any] = Later(message)
+        rare.postponed.append((message, later))
+        return later
+
+    def replay_postponed(self) -> None:
+        """Handle the postponed messages next, in their order, before any other."""
+        cell = self._cell
+        rare = cell.rare()
+        kept, rare.postponed = rare.postponed, None
+        for message, later in kept or ():
+            cell.block.push_system(cell, _replay(cell, message, later))
+
+    # ---- time
+
+    def send_after(
+        self, seconds: float, message: Any, to: Ref[Any] | None = None
+    ) -> ScheduledMessage:
+        """Tell `message` to itself, or to `to`, in `seconds`; not if it ends before that."""
+        return ScheduledMessage(self._cell, to or self.ref, message, seconds, repeat=False)
+
+    def send_every(
+        self, seconds: float, message: Any, to: Ref[Any] | None = None
+    ) -> ScheduledMessage:
+        """Tell `message` every `seconds`, the first time in `seconds`, while it lives.
+
+        A message that finds the mailbox full is dropped and counted.
+        """
+        if not seconds > 0:
+            raise ValueError(f"a period must be more than 0 seconds, not {seconds!r}")
+        return ScheduledMessage(self._cell, to or self.ref, message, seconds, repeat=True)
+
+    # ---- others
+
+    def monitor(self, ref: Ref[Any]) -> Monitor:
+        """Get ``on_down`` once when `ref` ends; each call is a watch of its own.
+
+        For an actor that has ended already it comes at once, with ``NoProcess()``.
+        """
+        cell = self._cell
+        return cell.monitor(ref, lambda monitor, down: cell.notify(down, monitor))
+
+    def link(self, ref: Ref[Any]) -> None:
+        """Tie this life to `ref`'s: an abnormal end of either ends the other, or is
+        a notice to one that traps exits."""
+        self._cell.link(ref)
+
+    def unlink(self, ref: Ref[Any]) -> None:
+        """Untie them."""
+        self._cell.unlink(ref)
+
+    def whereis(self, name: str) -> Ref[Any] | None:
+        """The actor alive that has `name` in this block, or None."""
+        return self._cell.block.names.whereis(name)
+
+    def join_group(self, group: str) -> None:
+        """Become a member of `group` until it ends."""
+        self._cell.block.names.join(group, self._cell)
+
+    def leave_group(self, group: str) -> None:
+        """End that membership."""
+        self._cell.block.names.leave(group, self._cell)
+
+    @property
+    def _cell(self) -> Cell[Any]:
+        return cast("Cell[Any]", self.ref)
+
+
+async def started(child: Cell[Any], starter: Reply[Any]) -> Ref[Any]:
+    """Wait for the start hook of `child`; cancelled meanwhile, kill it."""
+    try:
+        await starter
+    except trio.Cancelled:
+        child.kill()
+        raise
+    return child
+
+
+class ScheduledMessage:
+    """A message on its way through time.  It dies with the actor that sent it."""
+
+    __slots__ = ("_message", "_period", "_sender", "_timer", "_to")
+
+    def __init__(
+        self, sender: Cell[Any], to: Ref[Any], message: Any, seconds: float, *, repeat: bool
+    ) -> None:
+        checked_seconds("the delay", seconds)
+        self._sender = sender
+        self._to = as_cell(to)
+        self._message = message
+        self._period = seconds if repeat else None
+        self._timer: Timer | None = None
+        self._arm(sender.block.time() + seconds)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it will still be sent, if its sender lives."""
+        return self._timer is not None and self._timer.is_pending
+
+    def cancel(self) -> None:
+        """Do not send it (again)."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._forget()
+
+    def _arm(self, due: float) -> None:
+        timer = self._timer = self._sender.block.timers.at(due, self._send, due)
+        rare = self._sender.rare()
+        if rare.timers is None:
+            rare.timers = {}
+        rare.timers[timer] = None
+
+    def _forget(self) -> None:
+        rare = self._sender.rare()
+        if rare.timers is not None and self._timer is not None:
+            rare.timers.pop(self._timer, None)
+
+    def _send(self, due: float) -> None:
+        self._forget()
+        if self._sender.actor is None:
+            return
+        if self._period is not None:
+            # From when it was due, not from now: a busy loop must not slow a clock.
+            now = self._sender.block.time()
+            missed = max(0, int((now - due) / self._period))
+            self._arm(due + (missed + 1) * self._period)
+        try:
+            self._to.tell(self._message)
+        except MailboxFull:
+            pass  # refused and counted like any other; there is nobody to raise it to
+
+
+def _silent(cell: Cell[Any]) -> None:
+    rare = cell.rare()
+    rare.silence = None
+    if cell.actor is None or cell.block.waiting_mail(cell):
+        return  # a message is there, and will be the next turn
+    cell.block.push_system(
+        cell, System("on_receive_timeout", lambda actor: actor.on_receive_timeout())
+    )
+
+
+def _replay(cell: Cell[Any], message: Any, later: Later[Any]) -> System:
+    def call(actor: Any) -> Any:
+        return cell.kind.receive(actor, message)
+
+    def then(_: Cell[Any], value: Any) -> None:
+        if type(value) is Later:
+            value.pass_on(later)
+        else:
+            later.reply(value)
+
+    return System("postponed", call, then)

@@ -1,0 +1,678 @@
+"""What runs one actor: its state, its mailbox, and what is being done about it.
+
+An idle actor is a cell and its instance, nothing else.  What most actors never
+need stands in an :class:`Extra`, and what few need in a :class:`Rare`.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trio import CancelScope
+from trio.lowlevel import Task, checkpoint, enable_ki_protection
+
+from .errors import ActorStopped, AskCycle, MailboxFull
+from .exits import Crashed, Down, Exit, ExitReason, Killed, NoProcess, Normal, Shutdown, Stuck
+from .kind import Kind, Overflow, StopMode, kind_of
+from .later import Later
+from .ref import Ref
+from .reply import END, ERROR, OPEN, VALUE, Reply, current_cell, resolve, resolved
+from .timers import Timer
+from .tree import Snapshot, snapshot_of
+
+if TYPE_CHECKING:
+    from .block import Block
+
+M_contra = TypeVar("M_contra", contravariant=True)
+
+INLINE_DEPTH = 32
+"""Asks answered inside one another before the next one is queued."""
+
+
+class _Dead(list[Any]):
+    """Mailbox of whoever takes no message any more: full, so that tell needs no branch."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return _FULL
+
+    def append(self, _: Any) -> None:
+        raise AssertionError("nothing is put into the mailbox of an ended actor")
+
+
+_FULL = (1 << 63) - 1
+DEAD: list[Any] = _Dead()
+
+HELD = frozenset({Later, Reply, CoroutineType})
+"""Types that a handler returns to answer otherwise than with the value itself."""
+
+
+class System:
+    """A turn of the system lane: served between user messages."""
+
+    __slots__ = ("call", "label", "reply", "then")
+
+    def __init__(
+        self,
+        label: str,
+        call: Callable[[Any], Any],
+        then: Callable[[Cell[Any], Any], None] | None = None,
+        reply: Reply[Any] | None = None,
+    ) -> None:
+        self.label = label
+        self.call = call
+        """Called with the instance; a coroutine that it returns is driven."""
+        self.then = then
+        self.reply = reply
+        """Gets what the call returned, or that the actor has ended before."""
+
+
+class Monitor:
+    """One watch over one actor; :meth:`cancel` also takes back a notice on its way."""
+
+    __slots__ = ("_cancelled", "_deliver", "ref")
+
+    def __init__(self, ref: Ref[Any], deliver: Callable[[Monitor, Down], None]) -> None:
+        self.ref = ref
+        self._deliver = deliver
+        self._cancelled = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nothing more will be delivered."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Stop watching (OTP's ``demonitor`` with ``flush``)."""
+        self._cancelled = True
+
+    def fire(self, reason: ExitReason) -> None:
+        """Deliver the end of the watched actor, unless cancelled."""
+        if not self._cancelled:
+            self._deliver(self, Down(self.ref, reason))
+
+
+class Rare:
+    """What few actors need."""
+
+    __slots__ = (
+        "blocks",
+        "deadline",
+        "farewell",
+        "groups",
+        "handled_start",
+        "incarnation",
+        "joiners",
+        "laters",
+        "leaving",
+        "links",
+        "mail_wait",
+        "monitors",
+        "name",
+        "number",
+        "postponed",
+        "quit",
+        "senders",
+        "silence",
+        "start_deadline",
+        "start_error",
+        "starter",
+        "stoppers",
+        "stuck",
+        "swallowed",
+        "timers",
+        "turn_scope",
+        "unlinked",
+        "untraced",
+    )
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        """Blocks that a handler of this actor has open."""
+        self.deadline: Timer | None = None
+        """When its stop turns into a kill, or its kill into a report."""
+        self.farewell: list[tuple[Reply[Any], Any]] | None = None
+        """Answers of its last turn, given once its stop hook has run."""
+        self.groups: tuple[str, ...] = ()
+        self.handled_start = True
+        """Whether the start hook is done, so that the stop hook is owed."""
+        self.incarnation = 1
+        self.joiners: list[Reply[Any]] | None = None
+        self.laters: dict[Later[Any], None] | None = None
+        self.leaving = False
+        """Whether it stops by its own wish."""
+        self.links: dict[Cell[Any], None] | None = None
+        self.mail_wait: Task | None = None
+        """The task of a dedicated actor while it waits for mail."""
+        self.monitors: list[Monitor] | None = None
+        self.name: str | None = None
+        self.number = 0
+        self.postponed: list[tuple[Any, Later[Any]]] | None = None
+        self.quit = False
+        """Whether its end is nobody's business: its starter has been told."""
+        self.senders: collections.deque[Reply[Any]] | None = None
+        """Messages that wait for room, oldest first."""
+        self.silence: Timer | None = None
+        self.start_deadline: Timer | None = None
+        self.start_error: BaseException | None = None
+        """What its start hook failed with."""
+        self.starter: Reply[Any] | None = None
+        """Who waits for the start hook."""
+        self.stoppers: list[Reply[Any]] | None = None
+        self.stuck = False
+        self.swallowed = 0
+        """Cancellations in a row that its handler has caught and not raised."""
+        self.timers: dict[Timer, None] | None = None
+        self.turn_scope: CancelScope | None = None
+        """The scope of one turn of a dedicated actor."""
+        self.unlinked = False
+        self.untraced: Kind | None = None
+
+
+class Extra:
+    """What an actor needs once it waits, has children, or ends otherwise than idle."""
+
+    __slots__ = (
+        "advancing",
+        "alert",
+        "also",
+        "children",
+        "context",
+        "coro",
+        "drop",
+        "hooked",
+        "interrupted",
+        "killed",
+        "message",
+        "offset",
+        "rare",
+        "reason",
+        "rest",
+        "scope",
+        "stopping",
+        "suspended",
+        "system",
+        "waiting",
+        "worker",
+    )
+
+    def __init__(self) -> None:
+        self.alert = False
+        """Whether a pump must look closer than at the mailbox: stopping, killed,
+        suspended, system lane, senders."""
+        self.killed = self.stopping = self.interrupted = self.suspended = False
+        self.advancing = self.hooked = self.drop = False
+        self.coro: Any = None
+        """The coroutine of the turn that is parked on a reply, or has a worker."""
+        self.message: Any = None
+        """The message of that turn."""
+        self.rest: Iterator[Any] | None = None
+        """The iterator over the mailbox that this turn was taken from."""
+        self.worker: Task | None = None
+        """The task that the turn in progress really waits in."""
+        self.scope: CancelScope | None = None
+        """The scope of that task: cancelling it is the kill."""
+        self.waiting: Any = None
+        """The reply that the handler itself is parked on."""
+        self.also: tuple[Reply[Any], ...] = ()
+        """Replies that the handler's tasks wait for."""
+        self.offset = 0
+        """Messages at the front of the mailbox that have been handled."""
+        self.context: Context | None = None
+        """Context variables, where they differ from the block's."""
+        self.children: dict[Cell[Any], None] | None = None
+        self.system: collections.deque[System] | None = None
+        self.reason: ExitReason | None = None
+        """How it will have ended."""
+        self.rare: Rare | None = None
+
+    def is_waiting(self) -> bool:
+        """Whether a handler waits for another actor."""
+        return self.waiting is not None or bool(self.also)
+
+
+class Cell(Ref[M_contra]):
+    """One actor.  Ended when :attr:`actor` is None; then :attr:`args` says how.
+
+    :attr:`mailbox` is None exactly while the actor is idle.  Everything that
+    keeps it busy (starting, running, waiting, stopping, ended) gives it a list.
+    """
+
+    __slots__ = ("__weakref__", "actor", "args", "block", "extra", "kind", "mailbox", "parent")
+
+    actor: Any
+    args: Any
+    block: Block
+    extra: Extra | None
+    kind: Kind
+    mailbox: list[Any] | None
+    parent: Cell[Any] | None
+
+    def __repr__(self) -> str:
+        return f"<Ref {self.path}{'' if self.is_alive else ' ended'}>"
+
+    def grow(self) -> Extra:
+        """Make and return the :class:`Extra`, which is not there yet."""
+        extra = self.extra = Extra()
+        return extra
+
+    def rare(self) -> Rare:
+        """The :class:`Rare`, made on first use."""
+        extra = self.extra or self.grow()
+        if extra.rare is None:
+            extra.rare = Rare()
+        return extra.rare
+
+    # ---- what others see
+
+    @property
+    def path(self) -> str:
+        parent = self.parent
+        rare = self.extra.rare if self.extra is not None else None
+        if rare is not None and rare.name is not None:
+            own = rare.name
+        elif parent is None:
+            own = self.block.name
+        else:
+            rare = self.rare()
+            if not rare.number:
+                # Numbered when first asked for: a name that nobody reads costs nothing.
+                self.block.numbered += 1
+                rare.number = self.block.numbered
+            own = f"{self.kind.name}#{rare.number}"
+        return f"{parent.path}/{own}" if parent is not None else own
+
+    @property
+    def incarnation(self) -> int:
+        extra = self.extra
+        return extra.rare.incarnation if extra is not None and extra.rare is not None else 1
+
+    @property
+    def is_alive(self) -> bool:
+        return self.actor is not None
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(self)
+
+    # ---- messages
+
+    @enable_ki_protection
+    def tell(self, message: M_contra, /) -> None:
+        mailbox = self.mailbox
+        if mailbox is None:
+            self.mailbox = [message]
+            block = self.block
+            block.runq.append(self)
+            if block.parked is not None:
+                block.wake()
+        elif len(mailbox) < self.kind.capacity:
+            mailbox.append(message)
+        else:
+            self._put_over(message)
+
+    def _put_over(self, message: Any) -> None:
+        """Add `message` to a mailbox that looks full: it may only not be tidied up."""
+        mailbox = self.mailbox
+        if mailbox is None:
+            self.tell(message)
+            return
+        block = self.block
+        if mailbox is DEAD:
+            if type(message) is Reply:
+                resolve(message, self.stopped_error(), ERROR)
+            else:
+                block.dead_letter(self, message)
+            return
+        handled = block.handled(self)
+        if handled:
+            block.forget_handled(self, handled)
+        if len(mailbox) < self.kind.capacity:
+            mailbox.append(message)
+            return
+        overflow = self.kind.overflow
+        if overflow == "raise":
+            block.dropped(self, "refused")
+            full = MailboxFull(self.path, self.kind.capacity)
+            if type(message) is not Reply:
+                raise full
+            resolve(message, full, ERROR)
+        elif overflow == "drop_new":
+            self._drop(message)
+        else:
+            oldest = mailbox[0]
+            del mailbox[0]
+            mailbox.append(message)
+            self._drop(oldest)
+
+    def _drop(self, message: Any) -> None:
+        self.block.dropped(self, self.kind.overflow)
+        if type(message) is Reply:
+            resolve(message, MailboxFull(self.path, self.kind.capacity), ERROR)
+
+    async def send(self, message: M_contra, /) -> None:
+        await checkpoint()
+        if self.mailbox is DEAD:
+            raise self.stopped_error()
+        if self._has_room():
+            self.tell(message)
+            return
+        place: Reply[None] = Reply(message, self)
+        rare = self.rare()
+        if rare.senders is None:
+            rare.senders = collections.deque()
+        rare.senders.append(place)
+        assert self.extra is not None
+        self.extra.alert = True
+        await place
+
+    def _has_room(self) -> bool:
+        mailbox = self.mailbox
+        if mailbox is None:
+            return True
+        extra = self.extra
+        if extra is not None and extra.rare is not None and extra.rare.senders:
+            return False
+        return len(mailbox) - self.block.handled(self) < self.kind.capacity
+
+    @enable_ki_protection
+    def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
+        reply: Reply[Any] = Reply(message, self)
+        kind = self.kind
+        block = self.block
+        if self.mailbox is None and kind.plain and len(block.stack) < INLINE_DEPTH:
+            self.mailbox = box = []
+            extra = self.extra
+            if extra is not None and extra.context is not None:
+                context, own = extra.context, True
+            else:
+                context = block.scratch.pop() if block.scratch else block.base.copy()
+                own = False
+            stack = block.stack
+            stack.append(self)
+            try:
+                value = context.run(kind.receive, self.actor, message)
+            except BaseException as error:
+                block.failed(self, error, reply)
+            else:
+                if type(value) in HELD or ((extra := self.extra) is not None and extra.alert):
+                    block.answer(self, reply, value)
+                else:
+                    reply.value = value
+                    reply.state = VALUE
+            stack.pop()
+            if not own:
+                if context != block.base:
+                    (self.extra or self.grow()).context = context
+                else:
+                    block.scratch.append(context)
+            if ((extra := self.extra) is not None and extra.alert) or self.mailbox is not box:
+                block.settle(self)
+            elif box:
+                block.enqueue(self)
+            else:
+                self.mailbox = None
+        else:
+            self.tell(reply)  # type: ignore[arg-type]  # the envelope, not a message
+        if timeout is not None and reply.state == OPEN:
+            if not timeout >= 0:
+                raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
+            reply.bound(block.time() + timeout, timeout)
+        return reply
+
+    def withdrawn(self, reply: Reply[Any]) -> None:
+        """Hear that nobody waits for `reply` any more."""
+        if self.kind.cut_when_withdrawn:
+            block = self.block
+            extra = self.extra
+            if (extra is not None and extra.message is reply) or (
+                block.stepping is self and block.serving is reply
+            ):
+                block.interrupt(self)
+
+    def stopped_error(self) -> ActorStopped:
+        """The error for a message that this actor will not handle."""
+        reason = self.args if self.actor is None else None
+        if reason is None and self.extra is not None:
+            reason = self.extra.reason
+        error = ActorStopped(self.path, str(reason) if reason is not None else "stopping")
+        if isinstance(reason, Crashed):
+            error.__cause__ = reason.error
+        return error
+
+    def waits_for(self) -> Iterator[Cell[Any]]:
+        """Actors that a handler of this one waits for."""
+        extra = self.extra
+        if extra is not None:
+            waiting = extra.waiting
+            if type(waiting) is Reply and waiting.target is not None:
+                yield waiting.target
+            for reply in extra.also:
+                if reply.target is not None:
+                    yield reply.target
+
+    # ---- life
+
+    @enable_ki_protection
+    def spawn(
+        self,
+        actor: Any,
+        args: tuple[Any, ...],
+        *,
+        name: str | None = None,
+        capacity: float | None = None,
+        overflow: Overflow | None = None,
+        shutdown: float | None = None,
+        start_timeout: float | None = None,
+        stop_mode: StopMode | None = None,
+        dedicated: bool | None = None,
+        link: bool = True,
+        starter: Reply[Any] | None = None,
+    ) -> Cell[Any]:
+        """Start a child.  Raised errors leave nothing behind.
+
+        Raises:
+            ActorStopped: this actor, or block, is stopping or has ended.
+            NameTaken: an actor alive has `name`.
+            TypeError: `actor` is no actor.
+        """
+        if self.mailbox is DEAD:
+            raise self.stopped_error()
+        block = self.block
+        kind = kind_of(actor)
+        if (
+            capacity is not None
+            or overflow is not None
+            or shutdown is not None
+            or start_timeout is not None
+            or stop_mode is not None
+            or dedicated is not None
+        ):
+            kind = kind.with_options(
+                capacity, overflow, shutdown, start_timeout, stop_mode, dedicated
+            )
+        if name is not None:
+            block.names.check_free(name)
+        instance = kind.make(*args)
+        child: Cell[Any] = Cell()
+        child.block = block
+        child.kind = kind
+        child.mailbox = None
+        child.parent = self
+        child.args = None
+        child.extra = None
+        child.actor = instance
+        instance.ref = child
+        context = copy_context()
+        if context != block.base:
+            child.grow().context = context
+        if name is not None:
+            block.names.register(name, child)
+        extra = self.extra or self.grow()
+        if extra.children is None:
+            extra.children = {}
+        extra.children[child] = None
+        if not link:
+            child.rare().unlinked = True
+        if block.stream.listeners:
+            block.emit("actor.spawned", child, kind=kind.name)
+        if kind.on_start is not None or kind.dedicated:
+            block.schedule_start(child, starter)
+        elif starter is not None:
+            resolve(starter, child)
+        return child
+
+    @enable_ki_protection
+    def stop(self, reason: ExitReason | None = None) -> Reply[ExitReason | Stuck]:
+        if self.actor is None:
+            return resolved(self.args)
+        if self.mailbox is not None and self.kind.is_async and current_cell() is self:
+            raise AskCycle(self.path, (self.path, self.path))
+        if self.extra is None and self.mailbox is None and self.kind.on_stop is None:
+            self.block.end(self, reason or Shutdown())
+            return resolved(self.args)
+        self.block.begin_stop(self, reason or Shutdown())
+        if self.actor is None:
+            return resolved(self.args)
+        rare = self.rare()
+        if rare.stuck:
+            return resolved(self.block.stuck_report(self))
+        reply: Reply[Any] = Reply(END, self)
+        if rare.stoppers is None:
+            rare.stoppers = []
+        rare.stoppers.append(reply)
+        return reply
+
+    def leave(self, reason: ExitReason | None = None) -> None:
+        """End by its own wish, once the handler in progress is over."""
+        if self.actor is not None:
+            self.rare().leaving = True
+            self.block.begin_stop(self, reason or Normal())
+
+    @enable_ki_protection
+    def kill(self) -> None:
+        self.block.kill(self, Killed())
+
+    def ended(self) -> Reply[ExitReason]:
+        """The reply that resolves to how this actor ended."""
+        if self.actor is None:
+            return resolved(self.args)
+        reply: Reply[Any] = Reply(END, self)
+        rare = self.rare()
+        if rare.joiners is None:
+            rare.joiners = []
+        rare.joiners.append(reply)
+        return reply
+
+    async def join(self) -> ExitReason:
+        return await self.ended()
+
+    # ---- inspection
+
+    def get_state(self) -> Reply[Any]:
+        reply: Reply[Any] = Reply(None, self)
+        if self.mailbox is DEAD:
+            resolve(reply, self.stopped_error(), ERROR)
+            return reply
+        self.block.push_system(self, System("get_state", _state_of, reply=reply))
+        return reply
+
+    def suspend(self) -> None:
+        if self.mailbox is DEAD:
+            return
+        extra = self.extra or self.grow()
+        extra.suspended = extra.alert = True
+        if self.mailbox is None:
+            self.mailbox = []  # busy, so that no ask is answered inline
+        elif self.block.running is self:
+            self.block.split_batch(self)
+
+    def resume(self) -> None:
+        extra = self.extra
+        if extra is not None and extra.suspended:
+            extra.suspended = False
+            self.block.enqueue(self)
+
+    def trace(self, note: Callable[[Any], object] | None) -> None:
+        rare = self.rare()
+        if rare.untraced is not None:
+            self.kind = rare.untraced
+            rare.untraced = None
+        if note is not None:
+            rare.untraced = self.kind
+            heard = note
+            self.kind = self.kind.traced(lambda _, message: heard(message))
+
+    # ---- watching
+
+    def monitor(self, target: Ref[Any], deliver: Callable[[Monitor, Down], None]) -> Monitor:
+        """Call `deliver` with the end of `target`, once; at once where it has ended."""
+        monitor = Monitor(target, deliver)
+        cell = as_cell(target)
+        if cell.actor is None:
+            monitor.fire(NoProcess())
+        else:
+            rare = cell.rare()
+            if rare.monitors is None:
+                rare.monitors = []
+            rare.monitors.append(monitor)
+        return monitor
+
+    def link(self, other: Ref[Any]) -> None:
+        """Tie two lives: an abnormal end of either reaches the other.  At most once a pair."""
+        peer = as_cell(other)
+        if peer is self:
+            return
+        if peer.actor is None:
+            self.block.linked_end(self, peer, NoProcess())
+            return
+        for one, two in ((self, peer), (peer, self)):
+            rare = one.rare()
+            if rare.links is None:
+                rare.links = {}
+            rare.links[two] = None
+
+    def unlink(self, other: Ref[Any]) -> None:
+        """Untie them; no end of `other` reaches this actor from now on."""
+        peer = as_cell(other)
+        for one, two in ((self, peer), (peer, self)):
+            if one.extra is not None and one.extra.rare is not None and one.extra.rare.links:
+                one.extra.rare.links.pop(two, None)
+        if peer.parent is self and peer.actor is not None:
+            peer.rare().unlinked = True
+
+    def notify(self, what: Down | Exit, monitor: Monitor | None = None) -> None:
+        """Put a notice into the system lane: ``on_down`` or ``on_exit`` gets it."""
+        if self.mailbox is DEAD:
+            return
+        hook = "on_down" if isinstance(what, Down) else "on_exit"
+
+        def call(actor: Any) -> Any:
+            if monitor is not None and monitor.is_cancelled:
+                return None
+            return getattr(actor, hook)(what)
+
+        self.block.push_system(self, System(hook, call))
+
+
+def as_cell(ref: Ref[Any]) -> Cell[Any]:
+    """The cell behind `ref`."""
+    if not isinstance(ref, Cell):
+        raise TypeError(f"{ref!r} is not a Ref")
+    return ref
+
+
+def _state_of(actor: Any) -> Any:
+    inspect_state = getattr(actor, "inspect_state", None)
+    if inspect_state is not None:
+        return inspect_state()
+    state = dict(getattr(actor, "__dict__", {}))
+    for cls in type(actor).__mro__:
+        for slot in getattr(cls, "__slots__", ()):
+            if hasattr(actor, slot):
+                state[slot] = getattr(actor, slot)
+    return {key: value for key, value in state.items() if key not in ("ref", "__weakref__")}

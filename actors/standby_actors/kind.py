@@ -1,0 +1,251 @@
+"""What the runtime knows about an actor class or function, worked out once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, get_args
+
+from attrs import evolve, field, frozen
+from trio.lowlevel import disable_ki_protection
+
+Overflow = Literal["raise", "drop_oldest", "drop_new"]
+StopMode = Literal["finish", "interrupt"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNBOUNDED = sys.maxsize
+"""``capacity=math.inf`` as an int; as long as the mailbox of an ended actor says it is."""
+
+
+@frozen(eq=False)
+class Kind:
+    """How to run one sort of actor.
+
+    Spawning with options makes a kind of its own, kept for the next spawn with
+    the same, so that a cell needs no room for them.
+    """
+
+    make: Callable[..., Any]
+    """Makes the instance from the arguments of spawn."""
+    name: str
+    receive: Callable[[Any, Any], Any]
+    is_async: bool
+    on_start: Callable[[Any], Any] | None = None
+    on_stop: Callable[[Any, Any], Any] | None = None
+    shutdown: float = 5.0
+    """Seconds from the stop to the kill."""
+    start_timeout: float = 30.0
+    stop_mode: StopMode = "finish"
+    trap_exits: bool = False
+    capacity: int = 1000
+    """Messages that may wait; :data:`UNBOUNDED` at most."""
+    overflow: Overflow = "raise"
+    dedicated: bool = False
+    cut_when_withdrawn: bool = False
+    """Whether an asker that gives up cuts the turn in progress."""
+    watches_silence: bool = False
+    """Whether every message must reset a receive timeout."""
+    plain: bool = field(init=False)
+    """A ``def`` on shared workers: called, never driven."""
+    derived: dict[tuple[Any, ...], Kind] = field(factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "plain", not self.is_async and not self.dedicated)
+
+    def traced(self, note: Callable[[Any, Any], None]) -> Kind:
+        """This kind, with `note(actor, message)` called before each message."""
+        inner = self.receive
+
+        def receive(actor: Any, message: Any) -> Any:
+            note(actor, message)
+            return inner(actor, message)
+
+        return evolve(self, receive=receive, derived={})
+
+    def with_options(
+        self,
+        capacity: float | None,
+        overflow: Overflow | None,
+        shutdown: float | None,
+        start_timeout: float | None,
+        stop_mode: StopMode | None,
+        dedicated: bool | None,
+    ) -> Kind:
+        """This kind with the options that are not None.
+
+        Raises:
+            ValueError: an option is out of its range; it says which.
+        """
+        key = (capacity, overflow, shutdown, start_timeout, stop_mode, dedicated)
+        kind = self.derived.get(key)
+        if kind is None:
+            kind = self.derived[key] = evolve(
+                self,
+                capacity=self.capacity if capacity is None else checked_capacity(capacity),
+                overflow=self.overflow if overflow is None else checked_overflow(overflow),
+                shutdown=self.shutdown
+                if shutdown is None
+                else checked_seconds("shutdown", shutdown),
+                start_timeout=self.start_timeout
+                if start_timeout is None
+                else checked_seconds("start_timeout", start_timeout),
+                stop_mode=self.stop_mode if stop_mode is None else checked_stop_mode(stop_mode),
+                dedicated=self.dedicated if dedicated is None else dedicated,
+                derived={},
+            )
+        return kind
+
+
+def checked_capacity(capacity: float) -> int:
+    """`capacity` as the number of messages that may wait."""
+    if capacity == math.inf:
+        return UNBOUNDED
+    if isinstance(capacity, bool) or capacity != int(capacity) or not 1 <= capacity:
+        raise ValueError(
+            f"capacity must be a whole number of messages, at least 1, or math.inf, "
+            f"not {capacity!r}"
+        )
+    return int(capacity)
+
+
+def checked_seconds(what: str, seconds: float) -> float:
+    """`seconds`, which must not be negative or not a number; `what` names the option."""
+    if not seconds >= 0:
+        raise ValueError(
+            f"{what} must be a number of seconds, 0 or more, or math.inf, not {seconds!r}"
+        )
+    return float(seconds)
+
+
+def checked_overflow(overflow: str) -> Overflow:
+    """`overflow`, which must be one of the three policies."""
+    for known in get_args(Overflow):
+        if overflow == known:
+            return known  # type: ignore[no-any-return]  # get_args forgets the literals
+    raise ValueError(f"overflow must be one of {get_args(Overflow)}, not {overflow!r}")
+
+
+def checked_stop_mode(stop_mode: str) -> StopMode:
+    """`stop_mode`, which must be one of the two."""
+    for known in get_args(StopMode):
+        if stop_mode == known:
+            return known  # type: ignore[no-any-return]  # get_args forgets the literals
+    raise ValueError(f"stop_mode must be one of {get_args(StopMode)}, not {stop_mode!r}")
+
+
+def interruptible(function: F) -> F:
+    """Let Ctrl-C land in `function`, which is a user's.
+
+    The runtime's own functions are protected, so that a Ctrl-C never lands in
+    the middle of a queue operation; without this mark the handlers that they
+    call would be protected as well, and an endless one could not be broken.
+    """
+    if hasattr(function, "__code__"):
+        disable_ki_protection(function)
+    return function
+
+
+class FunctionActor:
+    """An actor that is a function of its message."""
+
+    __slots__ = ("function", "ref")
+    ref: Any
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+
+def _call(actor: FunctionActor, message: Any) -> Any:
+    return actor.function(message)
+
+
+def _call_async(actor: FunctionActor, message: Any) -> Any:
+    # Returns the coroutine; the kind says that it is to be driven.
+    return actor.function(message)
+
+
+_kinds: dict[Any, Kind] = {}
+
+
+def kind_of(actor: Any) -> Kind:
+    """The kind of an actor class, or of a function of one message.
+
+    Raises:
+        TypeError: it is neither; the message says what is missing.
+    """
+    kind = _kinds.get(actor)
+    if kind is None:
+        kind = _class_kind(actor) if isinstance(actor, type) else _function_kind(actor)
+        _kinds[actor] = kind
+    return kind
+
+
+def _breaking_silence(receive: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`receive`, which first ends a receive timeout: any message does."""
+
+    def heard(actor: Any, message: Any) -> Any:
+        rare = actor.ref.rare()
+        if rare.silence is not None:
+            rare.silence.cancel()
+            rare.silence = None
+        return receive(actor, message)
+
+    return interruptible(heard)
+
+
+def _class_kind(cls: Any) -> Kind:
+    receive = getattr(cls, "receive", None)
+    if not callable(receive):
+        raise TypeError(
+            f"{cls.__name__} has no receive method: an actor is a class with "
+            "`def receive(self, message)` or `async def receive(self, message)`"
+        )
+    hooks = [getattr(cls, name, None) for name in ("on_start", "on_stop")]
+    for function in (receive, cls.__init__, *hooks):
+        interruptible(function)
+    for name in ("on_continue", "on_down", "on_exit", "on_receive_timeout", "inspect_state"):
+        if hasattr(cls, name):
+            interruptible(getattr(cls, name))
+    watches_silence = getattr(cls, "on_receive_timeout", None) is not None
+    return Kind(
+        make=cls,
+        name=cls.__name__,
+        receive=_breaking_silence(receive) if watches_silence else receive,
+        is_async=inspect.iscoroutinefunction(receive),
+        on_start=hooks[0],
+        on_stop=hooks[1],
+        shutdown=checked_seconds("shutdown", getattr(cls, "shutdown", 5.0)),
+        start_timeout=checked_seconds("start_timeout", getattr(cls, "start_timeout", 30.0)),
+        stop_mode=checked_stop_mode(getattr(cls, "stop_mode", "finish")),
+        trap_exits=bool(getattr(cls, "trap_exits", False)),
+        capacity=checked_capacity(getattr(cls, "capacity", 1000)),
+        overflow=checked_overflow(getattr(cls, "overflow", "raise")),
+        dedicated=bool(getattr(cls, "dedicated", False)),
+        cut_when_withdrawn=bool(getattr(cls, "cut_when_withdrawn", False)),
+        watches_silence=watches_silence,
+    )
+
+
+def _function_kind(function: Any) -> Kind:
+    if not callable(function):
+        raise TypeError(
+            f"{function!r} is not an actor: give an actor class, or a function of one message"
+        )
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    interruptible(inner)
+    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - its type is asked, not whether it is there
+    )
+    interruptible(_call)
+    interruptible(_call_async)
+    return Kind(
+        make=functools.partial(FunctionActor, function),
+        name=getattr(inner, "__name__", type(inner).__name__).strip("<>"),
+        receive=_call_async if is_async else _call,
+        is_async=is_async,
+    )

@@ -1,0 +1,110 @@
+"""Names of actors, and groups of them: who can be found without being handed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import NameTaken
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+
+class Names:
+    """Names and groups of one block and the blocks inside it.
+
+    A name belongs to one actor alive, and is free again before anybody hears of
+    the actor's end.  A group is a set of actors; an actor that ends has left all
+    of its groups (Erlang's ``pg``).
+    """
+
+    __slots__ = ("_groups", "_named")
+
+    def __init__(self) -> None:
+        self._named: dict[str, Cell[Any]] = {}
+        self._groups: dict[str, dict[Cell[Any], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._named) + sum(map(len, self._groups.values()))
+
+    def check_free(self, name: str) -> None:
+        """Raise unless `name` can be given to a new actor.
+
+        Raises:
+            NameTaken: an actor alive has it.
+            ValueError: it is empty, or has a ``/`` or a control character in it.
+        """
+        if not name or "/" in name or not name.isprintable() or len(name) > 200:
+            raise ValueError(
+                f"a name is 1 to 200 printable characters without '/', not {name[:60]!r}"
+            )
+        holder = self._named.get(name)
+        if holder is not None:
+            raise NameTaken(holder.path, name)
+
+    def register(self, name: str, cell: Cell[Any]) -> None:
+        """Give `name` to an actor alive.
+
+        Raises:
+            NameTaken: another actor has it, or this one has a name already.
+        """
+        if self._named.get(name) is cell:
+            return
+        self.check_free(name)
+        rare = cell.rare()
+        if rare.name is not None:
+            raise NameTaken(cell.path, rare.name)
+        self._named[name] = cell
+        rare.name = name
+
+    def whereis(self, name: str) -> Cell[Any] | None:
+        """The actor alive of that name, or None."""
+        return self._named.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Names in use, oldest first."""
+        return tuple(self._named)
+
+    def join(self, group: str, cell: Cell[Any]) -> None:
+        """Make an actor alive a member of `group`; a second time changes nothing."""
+        self._groups.setdefault(group, {})[cell] = None
+        rare = cell.rare()
+        if group not in rare.groups:
+            rare.groups = (*rare.groups, group)
+
+    def leave(self, group: str, cell: Cell[Any]) -> None:
+        """End a membership, if it is one."""
+        members = self._groups.get(group)
+        if members is not None and cell in members:
+            del members[cell]
+            if not members:
+                del self._groups[group]
+            rare = cell.rare()
+            rare.groups = tuple(each for each in rare.groups if each != group)
+
+    def members(self, group: str) -> tuple[Cell[Any], ...]:
+        """Members of `group`, in the order in which they joined."""
+        return tuple(self._groups.get(group, ()))
+
+    def broadcast(self, group: str, message: Any) -> int:
+        """Tell `message` to each member of `group`; returns how many there are.
+
+        Raises:
+            MailboxFull: the mailbox of a member is at its bound.  Members before
+                it have the message, those after it have not.
+        """
+        members = self.members(group)
+        for member in members:
+            member.tell(message)
+        return len(members)
+
+    def forget(self, cell: Cell[Any], name: str | None, groups: tuple[str, ...]) -> None:
+        """Free everything that an ended actor held."""
+        if name is not None and self._named.get(name) is cell:
+            del self._named[name]
+        for group in groups:
+            members = self._groups.get(group)
+            if members is not None:
+                members.pop(cell, None)
+                if not members:
+                    del self._groups[group]
