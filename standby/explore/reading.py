@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 from pathspec import GitIgnoreSpec
 
+from standby_combinators.tokens import estimate_tokens
+
 FILE_LIMIT = 1_000_000
 """Bytes of the largest file that is read, unless another limit is asked for."""
 FILES_LIMIT = 500
@@ -300,27 +302,8 @@ def decode(name: str, raw: bytes) -> TextFile | Skipped:
     return TextFile(name, text, max(0, replaced))
 
 
-_PIECE = re.compile(r"[A-Za-z]{1,6}|[^\sA-Za-z]|\s{2,}|\n")
-
-
-def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` is; rather too many than too few.
-
-    No tokenizer of a named model is needed for it.  On source code and prose it
-    says 1 to 1.25 times what the vocabularies of small models come to.
-
-    Examples:
-        >>> estimate_tokens("def decode(name):\\n    return name\\n")
-        10
-    """
-    count = 0
-    for piece in _PIECE.findall(text):
-        count += 1 if piece.isascii() else len(piece.encode())
-    return count
-
-
 def split(text: str, tokens: int) -> tuple[Part, ...]:
-    """`text` as parts of at most `tokens` tokens each, by `estimate_tokens`.
+    """`text` as parts of at most `tokens` tokens each, as `estimate_tokens` counts.
 
     Every line is in exactly one part, in order, and the parts put together are
     the text again.  Only a line that alone is too long is divided itself.

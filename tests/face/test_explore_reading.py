@@ -16,11 +16,11 @@ from standby.explore.reading import (
     Part,
     Reading,
     TooMany,
-    estimate_tokens,
     halves,
     read_directory,
     split,
 )
+from standby_combinators.tokens import estimate_tokens
 
 
 def put(root: Path, files: dict[str, str | bytes]) -> Path:
