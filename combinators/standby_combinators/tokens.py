@@ -15,7 +15,7 @@ def estimate_tokens(text: str) -> int:
 
     Examples:
         >>> estimate_tokens("def decode(name):\\n    return name\\n")
-        11
+        10
     """
     return sum(
         # A tokenizer that does not know a character spells it in bytes.
