@@ -79,6 +79,8 @@ class Seam(Protocol):
         ...
 
 
+opened_hooks: list[Callable[[Block], object]] = []
+"""Called with each block that opens.  For tests."""
 seam: contextvars.ContextVar[Seam | None] = contextvars.ContextVar("standby seam", default=None)
 
 
@@ -198,6 +200,8 @@ class Block:
         self.root = root
         if owner is not None:
             owner.rare().blocks.append(self)
+        for hook in opened_hooks:
+            hook(self)
         return self
 
     @enable_ki_protection

@@ -80,7 +80,7 @@ class Timers:
             self._sweep_at = max(SWEEP_AT, 2 * len(heap))
         heapq.heappush(heap, timer)
         if self._sleep is None:
-            self._sleep = trio.CancelScope(deadline=due)
+            self._sleep = trio.CancelScope(deadline=due, shield=True)
             self._start(self._tick)
         elif due < self._sleep.deadline:
             self._sleep.deadline = due
@@ -98,6 +98,8 @@ class Timers:
             self._sleep.cancel()
 
     async def _tick(self) -> None:
+        # Shielded, as the workers are: a stop that a cancellation began needs its
+        # deadlines.  The block ends it with close().
         heap = self._heap
         while heap and self._sleep is not None:
             with self._sleep:
@@ -113,7 +115,7 @@ class Timers:
             while heap and heap[0].run is None:
                 heapq.heappop(heap)
             deadline = max(heap[0].due, now + self._slack) if heap else math.inf
-            self._sleep = trio.CancelScope(deadline=deadline) if heap else None
+            self._sleep = trio.CancelScope(deadline=deadline, shield=True) if heap else None
 
 
 def _clock_is_virtual() -> bool:

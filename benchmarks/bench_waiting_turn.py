@@ -1,0 +1,23 @@
+"""How long does a child take whose turn really waits once in trio?"""
+
+from __future__ import annotations
+
+from . import floors, workloads
+from .measure import Line, Suite, on_trio
+from .suites import Means
+
+
+def suite(means: Means) -> Suite:
+    children = means.size(5_000, 300)
+    return Suite(
+        [
+            on_trio("trio task that waits, channel", floors.waiting_task, children),
+            on_trio("trio task that waits, list", floors.waiting_task_list, children),
+            on_trio("child that waits", workloads.fan_out_waiting, children),
+        ],
+        [
+            Line("9", "child that waits", "trio task that waits, channel", note="on a channel"),
+            Line("9", "child that waits", "trio task that waits, list", note="in a list"),
+        ],
+        gc_matters=True,
+    )

@@ -1,0 +1,1 @@
+"""Peers at the same work: one program each, and `runner`, which prepares and runs them."""

@@ -1,0 +1,185 @@
+"""What can only be measured in a fresh process: memory, and the pauses of its collector.
+
+``python -m benchmarks.probes NAME ARGUMENTS`` prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import trio
+
+import standby
+from standby import Actor, open_nursery
+
+from .measure import Unmeasured
+from .watch import Watch, resident
+
+ROOT = Path(__file__).parent.parent
+MAIL = 10
+"""Messages that each of a million actors gets."""
+
+
+def probe(name: str, *arguments: object) -> dict[str, float]:
+    """Run a probe in a fresh process and return its figures."""
+    command = [sys.executable, "-m", "benchmarks.probes", name, *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise Unmeasured((done.stderr.strip() or "no output").splitlines()[-1])
+    return msgspec.json.decode(done.stdout, type=dict[str, float])
+
+
+class Idle(Actor):
+    """Has nothing to do; written as a user would write it."""
+
+    def receive(self, message: object) -> None:
+        pass
+
+
+class SlottedIdle(Actor):
+    """The same with `__slots__`, for those who count bytes."""
+
+    __slots__ = ()
+
+    def receive(self, message: object) -> None:
+        pass
+
+
+def _traced() -> int:
+    return tracemalloc.get_traced_memory()[0]
+
+
+async def memory(what: str, scales: str, count: int) -> None:
+    """Weigh one of `count` idle actors, each with a message behind it, or idle trio tasks.
+
+    Nothing but their owner holds them.  `scales` is ``rss``, what the process
+    takes from the machine, or ``tracemalloc``, what Python asked for.
+    """
+    weigh = _scales(scales)
+    if what == "task":
+        async with trio.open_nursery() as tasks:
+            tasks.start_soon(trio.sleep_forever)
+            await trio.lowlevel.checkpoint()
+            before = weigh()
+            for _ in range(count):
+                tasks.start_soon(trio.sleep_forever)
+            await trio.lowlevel.checkpoint()
+            _answer(bytes=(weigh() - before) / count)
+    actor: type[Actor] = {"actor": Idle, "slotted": SlottedIdle}[what]
+    async with open_nursery() as nursery:
+        await nursery.spawn(actor).ask(0)
+        before = weigh()
+        for number in range(count):
+            nursery.spawn(actor).tell(number)
+            if number % 500 == 499:
+                await trio.lowlevel.checkpoint()
+        await nursery.spawn(actor).ask(0)
+        _answer(bytes=(weigh() - before) / count)
+
+
+def _scales(name: str) -> Callable[[], int]:
+    if name == "tracemalloc":
+        tracemalloc.start()
+
+    def weigh() -> int:
+        gc.collect()
+        return resident() if name == "rss" else _traced()
+
+    return weigh
+
+
+class Pauses:
+    """Listens to the collector: the longest time for which it stopped the program."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._start = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _info: dict[str, int]) -> None:
+        if phase == "start":
+            self._start = time.perf_counter()
+        else:
+            self.longest = max(self.longest, time.perf_counter() - self._start)
+
+    def take(self) -> float:
+        """Return the longest pause since the last call, in milliseconds."""
+        longest, self.longest = self.longest, 0.0
+        return longest * 1e3
+
+
+class Counting(Actor):
+    """Counts its mail in a place shared by all."""
+
+    seen = 0
+
+    def receive(self, message: int) -> None:
+        Counting.seen += 1
+
+
+async def million(setting: str, count: int) -> None:
+    """Keep `count` actors alive at once, give each ten messages in turn, stop them all."""
+    if setting == "tuned":
+        standby.tune_gc()
+    gc.collect()
+    before = resident()
+    pauses = Pauses()
+    figures: dict[str, float] = {}
+    spawning, telling, stopping = Watch(), Watch(), Watch()
+    async with open_nursery() as nursery:
+        with spawning:
+            refs = [nursery.spawn(Counting) for _ in range(count)]
+            await trio.lowlevel.checkpoint()
+        figures["spawn_pause"] = pauses.take()
+        with telling:
+            for _ in range(MAIL):
+                for number, ref in enumerate(refs):
+                    ref.tell(number)
+                    if number % 500 == 499:
+                        await trio.lowlevel.checkpoint()
+            while Counting.seen < MAIL * count:
+                await trio.lowlevel.checkpoint()
+        figures["tell_pause"] = pauses.take()
+        figures["megabytes"] = (resident() - before) / 1e6
+        stopping.__enter__()
+    stopping.__exit__()
+    figures["stop_pause"] = pauses.take()
+    _answer(
+        longest=max(figures["spawn_pause"], figures["tell_pause"], figures["stop_pause"]),
+        spawn=spawning.wall / count * 1e6,
+        tell=telling.wall / count / MAIL * 1e6,
+        stop=stopping.wall / count * 1e6,
+        **figures,
+    )
+
+
+def _answer(**figures: float) -> NoReturn:
+    # At once: to end a million tasks in order would take longer than the measurement.
+    print(json.dumps(figures))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main() -> None:
+    name, *arguments, count = sys.argv[1:]
+    if name == "memory":
+        what, scales = arguments
+        trio.run(memory, what, scales, int(count))
+    else:
+        trio.run(million, arguments[0], int(count))
+
+
+if __name__ == "__main__":
+    main()
