@@ -159,7 +159,7 @@ class TurnError(msgspec.Struct, frozen=True, dict=True, repr_omit_defaults=True)
     def with_cause(self, cause: BaseException | None) -> TurnError:
         """The same error, which remembers `cause` until it travels."""
         error = TurnError(self.kind, self.message, self.retryable)
-        error.__dict__["cause_"] = cause
+        vars(error)["cause_"] = cause
         return error
 
     def __str__(self) -> str:

@@ -1,0 +1,133 @@
+"""A Python function as a mind: given the task, it answers."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+from attrs import define, field
+
+from ..agent import MindFunction
+from ..result import ChatMessage, TurnError
+from ..session import Capabilities, MessageEnded, OnEvent, Turn, export_jsonl
+from ..usage import NOTHING, Usage
+
+_CAN = Capabilities(schema=True)
+
+
+@define(eq=False)
+class FunctionSession:
+    """A conversation with a function, which remembers what it likes.
+
+    An exception of the function is a turn that ended with error kind `crash`.
+    A plain function runs in a thread, which is left behind when its turn is
+    cut: nothing can stop it, and nobody waits for it.
+
+    Args:
+        function: takes the task, answers; see
+            :data:`~standby_actors.agent.MindFunction`.
+        schema: the type that its answer must have, or None for any.
+    """
+
+    function: MindFunction
+    schema: Any = None
+    usage: Usage = field(init=False, default=NOTHING)
+    _said: list[ChatMessage] = field(init=False, factory=list, repr=False)
+    _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
+
+    @property
+    def model(self) -> str:
+        """Nobody's model answers."""
+        return ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """It says its answer in one piece."""
+        return _CAN
+
+    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+        """Call the function with the task."""
+        messages: list[ChatMessage] = []
+
+        def say(message: ChatMessage) -> None:
+            messages.append(message)
+            self._said.append(message)
+            on_event(MessageEnded(message))
+
+        say(ChatMessage("user", text))
+        answer: Any = None
+        scope = self._scope = trio.CancelScope()
+        try:
+            with scope:
+                answer = await _call(self.function, text)
+        # A failing mind is expected work: here its exception becomes a value,
+        # as the cell makes one of an actor's.
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return Turn("", tuple(messages), TurnError("crash", message).with_cause(error))
+        finally:
+            self._scope = None
+        if scope.cancelled_caught:
+            return Turn("", tuple(messages), TurnError("stopped", "interrupted"))
+        try:
+            said, value = _read(answer, self.schema)
+        except (msgspec.MsgspecError, TypeError) as error:
+            wrong = TurnError("schema", f"the function's answer: {error}").with_cause(error)
+            return Turn("", tuple(messages), wrong)
+        say(ChatMessage("assistant", said))
+        return Turn(said, tuple(messages), None, value)
+
+    def interrupt(self) -> bool:
+        """End the turn in flight."""
+        if self._scope is None:
+            return False
+        self._scope.cancel()
+        return True
+
+    def transcript(self) -> tuple[ChatMessage, ...]:
+        """Tasks and answers so far."""
+        return tuple(self._said)
+
+    def export(self, directory: Path, name: str) -> Path:
+        """Write the transcript as JSON lines, whole or not at all."""
+        return export_jsonl(self.transcript(), directory, name)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+async def _call(function: MindFunction, task: str) -> Any:
+    kind: Any = type(function)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(kind.__call__):
+        return await function(task)
+    answer = await trio.to_thread.run_sync(partial(function, task), abandon_on_cancel=True)
+    # A partial or a lambda may hide that it is async.
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _read(answer: Any, schema: Any) -> tuple[str, Any]:
+    """The output and the value of a function's answer.
+
+    Examples:
+        >>> _read("yes", None), _read(None, None), _read([1, 2], None)
+        (('yes', None), ('', None), ('[1,2]', [1, 2]))
+
+    Raises:
+        msgspec.MsgspecError: it is not what the schema says.
+        TypeError: it is no data that msgspec could encode.
+    """
+    if schema is not None:
+        if isinstance(answer, str) and schema is not str:
+            value = msgspec.json.decode(answer, type=schema)
+        else:
+            value = msgspec.convert(answer, schema)
+        return msgspec.json.encode(value).decode(), value
+    if answer is None:
+        return "", None
+    if isinstance(answer, str):
+        return answer, None
+    return msgspec.json.encode(answer).decode(), answer
