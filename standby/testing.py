@@ -14,7 +14,7 @@ import gc
 import os
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 import trio
@@ -73,7 +73,7 @@ class PumpSeam:
             self._before_turn(self.turns)
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[PumpSeam]:
+    def installed(self) -> Generator[PumpSeam]:
         """Have every block that is opened inside use this seam."""
         token: contextvars.Token[Any] = _block.seam.set(self)
         try:
@@ -109,7 +109,7 @@ class LeftBehind(AssertionError):
 
 
 @contextlib.contextmanager
-def z_checks(*, files: bool = False) -> Iterator[None]:
+def z_checks(*, files: bool = False) -> Generator[None]:
     """Raise :class:`LeftBehind` if what runs inside leaves something behind.
 
     Z1: every block opened inside is closed, with no task, actor or handler

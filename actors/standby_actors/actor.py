@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -9,7 +10,7 @@ import trio
 
 from .cell import Cell, Monitor, System, as_cell
 from .errors import MailboxFull
-from .exits import Down, ExitReason
+from .exits import ExitReason
 from .kind import Overflow, StopMode, checked_seconds
 from .later import Later
 from .ref import Ref
@@ -313,10 +314,9 @@ class ScheduledMessage:
             now = self._sender.block.time()
             missed = max(0, int((now - due) / self._period))
             self._arm(due + (missed + 1) * self._period)
-        try:
+        # Refused and counted like any other; there is nobody to raise it to.
+        with contextlib.suppress(MailboxFull):
             self._to.tell(self._message)
-        except MailboxFull:
-            pass  # refused and counted like any other; there is nobody to raise it to
 
 
 def _silent(cell: Cell[Any]) -> None:

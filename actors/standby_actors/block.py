@@ -17,8 +17,8 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from types import TracebackType
+from collections.abc import Callable
+from types import CoroutineType, TracebackType
 from typing import Any, Protocol
 
 import trio
@@ -81,6 +81,7 @@ class Seam(Protocol):
 
 opened_hooks: list[Callable[[Block], object]] = []
 """Called with each block that opens.  For tests."""
+_open_blocks: trio.lowlevel.RunVar[dict[Block, None]] = trio.lowlevel.RunVar("standby open blocks")
 seam: contextvars.ContextVar[Seam | None] = contextvars.ContextVar("standby seam", default=None)
 
 
@@ -95,17 +96,39 @@ def _receive_nothing(_: Any, message: Any) -> None:
     raise TypeError(f"a block takes no messages, and got {message!r}")
 
 
+def open_blocks() -> dict[Block, None]:
+    """The blocks that are open in this run of trio, oldest first; changes with them."""
+    try:
+        return _open_blocks.get()
+    except LookupError:
+        blocks: dict[Block, None] = {}
+        _open_blocks.set(blocks)
+        return blocks
+
+
 class Block:
     """The mechanics of a block; :class:`Nursery` is its face."""
 
     def __init__(
-        self, *, name: str, shutdown: float, grace: float, names: Names | None = None
+        self,
+        *,
+        name: str,
+        shutdown: float,
+        grace: float,
+        names: Names | None = None,
+        cell: type[Cell[Any]] = Cell,
     ) -> None:
         self.name = name
         self.shutdown = shutdown
         self.grace = grace
         self.names = names if names is not None else Names()
         self._given_names = names
+        self.cell = cell
+        """What its actors are made of."""
+        self.thread = 0
+        """Identity of the thread that runs it."""
+        self.leaving_since: float | None = None
+        """When its owner began to leave it, in seconds of :func:`time.monotonic`."""
         # ---- the run queue and who serves it
         self.runq: collections.deque[Cell[Any]] = collections.deque()
         self.parked: Any = _UNSTARTED
@@ -135,7 +158,7 @@ class Block:
         self.serving: Any = None
         """The message that the stepped coroutine handles."""
         self.batch: list[Any] | None = None
-        self.rest: Iterator[Any] | None = None
+        self.rest: Any | None = None
         self.stack: list[Cell[Any]] = []
         """Cells whose plain handlers answer asks inline, each asked by the one before."""
         self.scratch: list[contextvars.Context] = []
@@ -166,7 +189,8 @@ class Block:
     # ---- opening and leaving
 
     async def __aenter__(self) -> Any:
-        now.threads.add(threading.get_ident())
+        self.thread = threading.get_ident()
+        now.threads.add(self.thread)
         owner = self.owner = current_cell()
         if owner is not None and self._given_names is None:
             self.names = owner.block.names
@@ -200,6 +224,8 @@ class Block:
         self.root = root
         if owner is not None:
             owner.rare().blocks.append(self)
+        self._registry = open_blocks()
+        self._registry[self] = None
         for hook in opened_hooks:
             hook(self)
         return self
@@ -211,6 +237,7 @@ class Block:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        self.leaving_since = time.monotonic()
         error = raised
         if isinstance(raised, trio.Cancelled | BaseExceptionGroup):
             try:
@@ -240,7 +267,15 @@ class Block:
                 for each in group.exceptions
                 if not (self.quarantine and "stack corrupted" in str(each))
             )
+        finally:
+            self._registry.pop(self, None)
         return self._raise_what_is_left(error, raised, interrupts)
+
+    def kill_all(self) -> None:
+        """Cancel the body and every actor, at once.  No stop hook runs."""
+        self.hard = True
+        self.kill(self.root, Killed("its block was killed"))
+        self.body_scope.cancel(reason="the block was killed")
 
     async def _stop_all(self) -> list[KeyboardInterrupt]:
         """Stop in order whatever is left, shielded; a Ctrl-C on the way makes it a kill."""
@@ -335,7 +370,7 @@ class Block:
 
     # ---- the mailbox of a cell
 
-    def _rest_of(self, cell: Cell[Any]) -> Iterator[Any] | None:
+    def _rest_of(self, cell: Cell[Any]) -> Any:
         """The iterator that takes from the mailbox of `cell` now, if one does."""
         if self.batch is not None and self.batch is cell.mailbox:
             return self.rest
@@ -351,7 +386,7 @@ class Block:
             return 0
         rest = self._rest_of(cell)
         if rest is not None:
-            return len(mailbox) - rest.__length_hint__()  # type: ignore[attr-defined, no-any-return]
+            return len(mailbox) - int(rest.__length_hint__())
         return cell.extra.offset if cell.extra is not None else 0
 
     def forget_handled(self, cell: Cell[Any], count: int) -> None:
@@ -360,7 +395,7 @@ class Block:
         del cell.mailbox[:count]
         rest = self._rest_of(cell)
         if rest is not None:
-            rest.__setstate__(0)  # type: ignore[attr-defined]
+            rest.__setstate__(0)
         elif cell.extra is not None:
             cell.extra.offset = 0
 
@@ -377,12 +412,12 @@ class Block:
 
     def split_batch(self, cell: Cell[Any]) -> None:
         """End the batch that `cell` is in after this message; the rest waits."""
-        mailbox = cell.mailbox
-        if mailbox is None or mailbox is DEAD or self.batch is not mailbox:
+        batch = self.batch
+        if batch is None or batch is DEAD or batch is not cell.mailbox:
             return
         handled = self.handled(cell)
-        cell.mailbox = mailbox[handled:]
-        del mailbox[handled:]
+        cell.mailbox = batch[handled:]
+        del batch[handled:]
 
     def push_system(self, cell: Cell[Any], item: System) -> None:
         """Put `item` into the system lane of `cell`."""
@@ -467,8 +502,8 @@ class Block:
         if type(value) is Later:
             value.bind(cell, reply)
             return
-        if type(value) is Reply or hasattr(value, "cr_frame"):
-            if hasattr(value, "close"):
+        if type(value) is Reply or type(value) is CoroutineType:
+            if type(value) is CoroutineType:
                 value.close()
             what = f"{cell.kind.name}.receive returned an awaitable; make it async def and await"
             self.failed(cell, TypeError(what), reply)
@@ -662,11 +697,7 @@ class Block:
             count = 0
             while children:
                 child = next(reversed(children))
-                if (
-                    child.extra is None
-                    and child.mailbox is None
-                    and child.kind.on_stop is None
-                ):
+                if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
                     self.end(child, _SHUTDOWN)
                 else:
                     self.begin_stop(child, _SHUTDOWN)
@@ -879,7 +910,9 @@ class Block:
         cell.args = reason
         parent = cell.parent
         extra = cell.extra
+        told = False
         if extra is not None and extra.rare is not None:
+            told = extra.rare.links is not None and parent in extra.rare.links
             self._end_rare(cell, reason)
         if self.stream.listeners:
             self.emit("actor.stopped", cell, reason=str(reason))
@@ -891,8 +924,9 @@ class Block:
         above.children.pop(cell, None)
         if (above.stopping or above.killed) and not above.advancing:
             self.enqueue(parent)
-        if extra is not None and isinstance(reason, Crashed | Linked):
-            self._end_abnormally(cell, parent, reason)
+        # One link a pair: an owner that has linked itself once more has been told.
+        if not told and (parent.kind.trap_exits or isinstance(reason, Crashed | Linked)):
+            self._tell_linked_owner(cell, parent, reason)
 
     def _end_rare(self, cell: Cell[Any], reason: ExitReason) -> None:
         extra = cell.extra
@@ -928,12 +962,10 @@ class Block:
             resolve(waiting, reason)
         rare.stoppers = rare.joiners = None
 
-    def _end_abnormally(
-        self, cell: Cell[Any], parent: Cell[Any], reason: Crashed | Linked
-    ) -> None:
-        """Let the end of a linked child reach its owner."""
-        rare = cell.rare()
-        if rare.quit or rare.unlinked:
+    def _tell_linked_owner(self, cell: Cell[Any], parent: Cell[Any], reason: ExitReason) -> None:
+        """Let the end of a linked child reach its owner: a crash, or any if it traps exits."""
+        rare = cell.extra.rare if cell.extra is not None else None
+        if rare is not None and (rare.quit or rare.unlinked):
             return
         if parent is self.root:
             cause = root_cause(reason)

@@ -250,7 +250,7 @@ class Cell(Ref[M_contra]):
     block: Block
     extra: Extra | None
     kind: Kind
-    mailbox: list[Any] | None
+    mailbox: Any  # list[Any] | None; as such the pump would need a check at every use
     parent: Cell[Any] | None
 
     def __repr__(self) -> str:
@@ -385,7 +385,8 @@ class Cell(Ref[M_contra]):
         kind = self.kind
         block = self.block
         if self.mailbox is None and kind.plain and len(block.stack) < INLINE_DEPTH:
-            self.mailbox = box = []
+            box: list[Any] = []
+            self.mailbox = box
             extra = self.extra
             if extra is not None and extra.context is not None:
                 context, own = extra.context, True
@@ -498,7 +499,7 @@ class Cell(Ref[M_contra]):
         if name is not None:
             block.names.check_free(name)
         instance = kind.make(*args)
-        child: Cell[Any] = Cell()
+        child: Cell[Any] = block.cell()
         child.block = block
         child.kind = kind
         child.mailbox = None

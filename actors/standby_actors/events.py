@@ -12,7 +12,7 @@ import collections
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -156,7 +156,7 @@ def emit(type: str, actor: str, *, parent: str = "", incarnation: int = 1, **dat
 
 
 @asynccontextmanager
-async def open_events(buffer: int = BUFFER) -> AsyncIterator[Listener]:
+async def open_events(buffer: int = BUFFER) -> AsyncGenerator[Listener]:
     """Read the stream of this run: ``async with open_events() as events: async for …``.
 
     Leaving the block ends the subscription.  A reader that lags more than
@@ -176,7 +176,7 @@ async def open_events(buffer: int = BUFFER) -> AsyncIterator[Listener]:
 @asynccontextmanager
 async def listen(
     sink: Sink, *, buffer: int = BUFFER, linger: float = LINGER
-) -> AsyncIterator[Listener]:
+) -> AsyncGenerator[Listener]:
     """Call `sink` with each event, in order, while the block is open.
 
     A ``def`` sink runs in a worker thread, an ``async def`` one in a task of its

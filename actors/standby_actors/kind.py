@@ -7,7 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from attrs import evolve, field, frozen
 from trio.lowlevel import disable_ki_protection
@@ -55,7 +55,7 @@ class Kind:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "plain", not self.is_async and not self.dedicated)
 
-    def traced(self, note: Callable[[Any, Any], None]) -> Kind:
+    def traced(self, note: Callable[[Any, Any], object]) -> Kind:
         """This kind, with `note(actor, message)` called before each message."""
         inner = self.receive
 
@@ -103,7 +103,7 @@ def checked_capacity(capacity: float) -> int:
     """`capacity` as the number of messages that may wait."""
     if capacity == math.inf:
         return UNBOUNDED
-    if isinstance(capacity, bool) or capacity != int(capacity) or not 1 <= capacity:
+    if isinstance(capacity, bool) or capacity != int(capacity) or not capacity >= 1:
         raise ValueError(
             f"capacity must be a whole number of messages, at least 1, or math.inf, "
             f"not {capacity!r}"
@@ -122,18 +122,16 @@ def checked_seconds(what: str, seconds: float) -> float:
 
 def checked_overflow(overflow: str) -> Overflow:
     """`overflow`, which must be one of the three policies."""
-    for known in get_args(Overflow):
-        if overflow == known:
-            return known  # type: ignore[no-any-return]  # get_args forgets the literals
-    raise ValueError(f"overflow must be one of {get_args(Overflow)}, not {overflow!r}")
+    if overflow not in get_args(Overflow):
+        raise ValueError(f"overflow must be one of {get_args(Overflow)}, not {overflow!r}")
+    return cast("Overflow", overflow)
 
 
 def checked_stop_mode(stop_mode: str) -> StopMode:
     """`stop_mode`, which must be one of the two."""
-    for known in get_args(StopMode):
-        if stop_mode == known:
-            return known  # type: ignore[no-any-return]  # get_args forgets the literals
-    raise ValueError(f"stop_mode must be one of {get_args(StopMode)}, not {stop_mode!r}")
+    if stop_mode not in get_args(StopMode):
+        raise ValueError(f"stop_mode must be one of {get_args(StopMode)}, not {stop_mode!r}")
+    return cast("StopMode", stop_mode)
 
 
 def interruptible(function: F) -> F:
@@ -167,6 +165,17 @@ def _call_async(actor: FunctionActor, message: Any) -> Any:
     return actor.function(message)
 
 
+USER_METHODS = (
+    "__init__",
+    "receive",
+    "on_start",
+    "on_stop",
+    "on_continue",
+    "on_down",
+    "on_exit",
+    "on_receive_timeout",
+    "inspect_state",
+)
 _kinds: dict[Any, Kind] = {}
 
 
@@ -204,9 +213,7 @@ def _class_kind(cls: Any) -> Kind:
             "`def receive(self, message)` or `async def receive(self, message)`"
         )
     hooks = [getattr(cls, name, None) for name in ("on_start", "on_stop")]
-    for function in (receive, cls.__init__, *hooks):
-        interruptible(function)
-    for name in ("on_continue", "on_down", "on_exit", "on_receive_timeout", "inspect_state"):
+    for name in USER_METHODS:
         if hasattr(cls, name):
             interruptible(getattr(cls, name))
     watches_silence = getattr(cls, "on_receive_timeout", None) is not None

@@ -79,8 +79,7 @@ class StateMachine(Actor, Generic[S]):
         handler = getattr(type(self), state, None)
         if not callable(handler) or state.startswith("_") or hasattr(StateMachine, state):
             raise ValueError(
-                f"{type(self).__name__} has no state {state!r}: "
-                f"define `def {state}(self, message)`"
+                f"{type(self).__name__} has no state {state!r}: define `def {state}(self, message)`"
             )
         interruptible(handler)
         return state

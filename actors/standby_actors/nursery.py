@@ -10,7 +10,8 @@ import trio
 
 from .actor import started
 from .block import Block
-from .exits import Killed
+from .cell import Cell
+from .checked import CheckedCell, is_debugging
 from .kind import Overflow, StopMode, checked_seconds
 from .names import Names
 from .ref import Ref
@@ -71,6 +72,7 @@ class Nursery:
     def spawn(
         self,
         actor: Callable[[*Args], Receives[M]],
+        /,
         *args: *Args,
         name: str | None = None,
         capacity: float | None = None,
@@ -84,6 +86,7 @@ class Nursery:
     def spawn(
         self,
         actor: Callable[[M], object],
+        /,
         *,
         name: str | None = None,
         capacity: float | None = None,
@@ -93,9 +96,10 @@ class Nursery:
         stop_mode: StopMode | None = None,
         dedicated: bool | None = None,
     ) -> Ref[M]: ...
-    def spawn(
+    def spawn(  # type: ignore[misc]  # mypy takes *Args for more than *args accepts
         self,
         actor: Callable[..., Any],
+        /,
         *args: Any,
         name: str | None = None,
         capacity: float | None = None,
@@ -139,6 +143,7 @@ class Nursery:
     async def start(
         self,
         actor: Callable[[*Args], Receives[M]],
+        /,
         *args: *Args,
         name: str | None = None,
         capacity: float | None = None,
@@ -152,6 +157,7 @@ class Nursery:
     async def start(
         self,
         actor: Callable[[M], object],
+        /,
         *,
         name: str | None = None,
         capacity: float | None = None,
@@ -161,9 +167,10 @@ class Nursery:
         stop_mode: StopMode | None = None,
         dedicated: bool | None = None,
     ) -> Ref[M]: ...
-    async def start(
+    async def start(  # type: ignore[misc]  # as above
         self,
         actor: Callable[..., Any],
+        /,
         *args: Any,
         name: str | None = None,
         capacity: float | None = None,
@@ -212,10 +219,8 @@ class Nursery:
 
     def kill(self) -> None:
         """Cancel the body and every actor, at once.  No stop hook runs."""
-        self._block.hard = True
         self._ending.set()
-        self._block.kill(self._block.root, Killed("its block was killed"))
-        self._block.body_scope.cancel(reason="the block was killed")
+        self._block.kill_all()
 
     def tree(self) -> Snapshot:
         """What is alive, what each actor waits for, and how deep its mailbox is."""
@@ -238,6 +243,7 @@ def open_nursery(
     shutdown: float = 30.0,
     grace: float = 1.0,
     names: Names | None = None,
+    debug: bool | None = None,
 ) -> Nursery:
     """Open a block that owns actors: ``async with standby.open_nursery() as nursery``.
 
@@ -247,7 +253,11 @@ def open_nursery(
         grace: seconds from a kill to the report that an actor is stuck.
         names: the names that it shares; by default those of the block whose
             actor opens it, or else its own.
+        debug: whether a ref that is used outside this thread raises
+            :class:`WrongThread`; by default only where the environment has
+            ``STANDBY_DEBUG``.
     """
     checked_seconds("shutdown", shutdown)
     checked_seconds("grace", grace)
-    return Nursery(Block(name=name, shutdown=shutdown, grace=grace, names=names))
+    cell: type[Cell[Any]] = CheckedCell if is_debugging(debug) else Cell
+    return Nursery(Block(name=name, shutdown=shutdown, grace=grace, names=names, cell=cell))

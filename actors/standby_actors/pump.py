@@ -16,7 +16,8 @@ the block.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import contextlib
+from collections.abc import Generator
 from contextvars import Context
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
@@ -134,10 +135,9 @@ _drive = enable_ki_protection(_drive)
 
 
 def _close(coro: Any) -> None:
-    try:
+    # One that swallows GeneratorExit as well raises this; nothing more can be done.
+    with contextlib.suppress(RuntimeError):
         coro.close()
-    except RuntimeError:
-        pass  # it swallowed GeneratorExit as well; there is nothing more to be done
 
 
 def _leave_early(block: Block, cell: Cell[Any], batch: list[Any], handled: int) -> None:
@@ -259,8 +259,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 context = shared
                 owns_context = False
         kind = cell.kind
-        batch = cell.mailbox
-        rest: Iterator[Any]
+        batch: Any = cell.mailbox
+        rest: Any  # a list's iterator: it tells how many are left, and can be set back
         if coro is None:
             if batch is None or cell.actor is None:
                 continue
@@ -269,7 +269,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             else:
                 rest = iter(batch)
                 if extra is not None and extra.offset:
-                    rest.__setstate__(extra.offset)  # type: ignore[attr-defined]
+                    rest.__setstate__(extra.offset)
                     extra.offset = 0
             if kind.plain and (extra is None or not extra.system):
                 # ---- plain handlers: called, a whole batch at a time
@@ -305,10 +305,10 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     shared = base_context.copy()
                 if extra is not None and extra.alert:
                     if cell.mailbox is batch:
-                        del batch[: len(batch) - rest.__length_hint__()]  # type: ignore[attr-defined]
+                        del batch[: len(batch) - rest.__length_hint__()]
                     block.settle(cell)
                 elif cell.mailbox is batch:
-                    left = rest.__length_hint__()  # type: ignore[attr-defined]
+                    left = rest.__length_hint__()
                     if left:
                         _leave_early(block, cell, batch, len(batch) - left)
                     else:
@@ -330,7 +330,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 if extra is not None and extra.alert:
                     if not block.attend(cell):
                         if cell.mailbox is batch and batch is not DEAD:
-                            handled = len(batch) - rest.__length_hint__()  # type: ignore[attr-defined]
+                            handled = len(batch) - rest.__length_hint__()
                             del batch[:handled]
                         break
                     if extra.system:
@@ -340,7 +340,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                         block.settle(cell)
                         break
                     if turns >= limit:
-                        left = rest.__length_hint__()  # type: ignore[attr-defined]
+                        left = rest.__length_hint__()
                         if left:
                             _leave_early(block, cell, batch, len(batch) - left)
                         else:
@@ -482,10 +482,10 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             started = block.clock()
 
 
-def _after_turn(block: Block, cell: Cell[Any], batch: Any, rest: Iterator[Any]) -> None:
+def _after_turn(block: Block, cell: Cell[Any], batch: Any, rest: Any) -> None:
     """Take what was handled out of the mailbox, and let the block decide what follows."""
     if cell.mailbox is batch and batch is not DEAD:
-        del batch[: len(batch) - rest.__length_hint__()]  # type: ignore[attr-defined]
+        del batch[: len(batch) - rest.__length_hint__()]
     block.settle(cell)
 
 
@@ -493,7 +493,7 @@ def _leaked(
     block: Block,
     cell: Cell[Any],
     message: Any,
-    rest: Iterator[Any],
+    rest: Any,
     batch: Any,
     is_adopted: bool,
 ) -> None:
@@ -562,9 +562,11 @@ async def _turn(block: Block, cell: Cell[Any], message: Any) -> bool:
     life = extra.message
     try:
         if kind.stop_mode == "interrupt" or kind.cut_when_withdrawn:
-            with trio.CancelScope() as rare.turn_scope:
+            value = None
+            with trio.CancelScope() as scope:
+                rare.turn_scope = scope
                 value = await _call(cell, message)
-            if rare.turn_scope.cancelled_caught:
+            if scope.cancelled_caught:
                 block.was_cut(cell, message)
                 return True
         else:

@@ -21,7 +21,7 @@ from .traps import AWAKE, SUCCEEDED, WaitTrap
 
 if TYPE_CHECKING:
     from .block import Block
-    from .cell import Cell
+    from .cell import Cell, Extra
 
 R = TypeVar("R")
 
@@ -209,7 +209,7 @@ class Reply(Generic[R]):
                         extra.waiting = None
                     if self.state != OPEN:
                         if got is REWAIT:
-                            yield from checkpoint_if_cancelled().__await__()
+                            yield from checkpoint_if_cancelled().__await__()  # noqa: ASYNC105 - this is its await
                         return self.result()
                     # Killed or cut while parked: fall through to a real wait, in
                     # a scope that is cancelled, and so to a genuine Cancelled.
@@ -217,37 +217,37 @@ class Reply(Generic[R]):
             task = current_task()
             if cell is None and adopted:
                 cell = owner_of(task)
-            extra = None
+            waits: Extra | None = None
             if cell is not None and self.target is not None:
-                extra = cell.extra or cell.grow()
+                waits = cell.extra or cell.grow()
                 refuse_cycle(cell, self.target)
                 if self.message is END:
                     refuse_end_of_owner(cell, self.target)
-                self.inherit(extra.message)
-                extra.also = (*extra.also, self)
+                self.inherit(waits.message)
+                waits.also = (*waits.also, self)
             self.waiter = task
             try:
                 got = yield WaitTrap(self._abort)
                 if got is not AWAKE:
                     got.unwrap()
             finally:
-                if extra is not None:
-                    extra.also = tuple(each for each in extra.also if each is not self)
+                if waits is not None:
+                    waits.also = tuple(each for each in waits.also if each is not self)
             return self.result()
         # Answered before it was awaited.  An await must still see a cancellation,
         # and now and then let others run.
         now.inline += 1
         if cell is not None:
             if cell.extra is not None and (cell.extra.killed or cell.extra.interrupted):
-                yield from checkpoint_if_cancelled().__await__()
+                yield from checkpoint_if_cancelled().__await__()  # noqa: ASYNC105 - this is its await
             elif now.inline >= INLINE_ASKS:
                 now.inline = 0
                 yield YIELD
         elif now.inline >= INLINE_ASKS:
             now.inline = 0
-            yield from checkpoint().__await__()
+            yield from checkpoint().__await__()  # noqa: ASYNC105 - as above
         elif traps.scope_of is None or traps.is_cancelled(current_task()):
-            yield from checkpoint_if_cancelled().__await__()
+            yield from checkpoint_if_cancelled().__await__()  # noqa: ASYNC105 - this is its await
         return self.result()
 
     def result(self) -> R:
@@ -269,11 +269,10 @@ def resolve(reply: Reply[Any], value: Any, state: int = VALUE) -> bool:
     waiter = reply.waiter
     if waiter is not None:
         reply.waiter = None
-        if type(waiter) is Task:
+        if isinstance(waiter, Task):
             reschedule(waiter, AWAKE)
         else:
-            cell = cast("Cell[Any]", waiter)
-            cell.block.enqueue(cell)
+            waiter.block.enqueue(waiter)
     return True
 
 

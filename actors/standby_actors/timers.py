@@ -11,7 +11,6 @@ from typing import Any
 
 import trio
 
-
 SWEEP_AT = 1024
 """Entries in the heap before the dead ones among them are looked for."""
 
@@ -43,7 +42,7 @@ class Timer:
     @property
     def is_dead(self) -> bool:
         """Whether running it would do nothing: cancelled, or for a reply that is there."""
-        return self.run is None or bool(self.args and getattr(self.args[0], "state", 0))
+        return self.run is None or (bool(self.args) and getattr(self.args[0], "state", 0) != 0)
 
     def __lt__(self, other: Timer) -> bool:
         return (self.due, self.number) < (other.due, other.number)

@@ -40,7 +40,7 @@ class Snapshot:
 
     def __iter__(self) -> Iterator[Snapshot]:
         """This actor and all below it, owners first."""
-        todo = [self]
+        todo: list[Snapshot] = [self]
         while todo:
             snapshot = todo.pop()
             yield snapshot
