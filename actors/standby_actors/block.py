@@ -177,6 +177,8 @@ class Block:
 
         self.stream: Stream
         self.base: contextvars.Context
+        self.held: tuple[Any, ...]
+        """The keys and values of `base`; see :func:`cell.differs`."""
         self.root: Cell[Any]
         self.nursery: trio.Nursery
         self.body_scope: trio.CancelScope
@@ -201,6 +203,7 @@ class Block:
             self.slice = self.seam.slice
         self.stream = current_stream()
         self.base = contextvars.copy_context()
+        self.held = (*self.base, *self.base.values())
         self.timers = Timers(self.start_task)
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
+from itertools import chain
+from operator import is_not
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -407,7 +409,7 @@ class Cell(Ref[M_contra]):
                     reply.state = VALUE
             stack.pop()
             if not own:
-                if context != block.base:
+                if differs(context, block.held) if block.held else context != block.base:
                     (self.extra or self.grow()).context = context
                 else:
                     block.scratch.append(context)
@@ -509,7 +511,7 @@ class Cell(Ref[M_contra]):
         child.actor = instance
         instance.ref = child
         context = copy_context()
-        if context != block.base:
+        if differs(context, block.held) if block.held else context != block.base:
             child.grow().context = context
         if name is not None:
             block.names.register(name, child)
@@ -658,6 +660,17 @@ class Cell(Ref[M_contra]):
             return getattr(actor, hook)(what)
 
         self.block.push_system(self, System(hook, call))
+
+
+def differs(context: Context, held: tuple[Any, ...]) -> bool:
+    """Whether `context` has other variables or values than `held`, a context's keys and values.
+
+    By identity.  Contexts compare by ``==`` of their values, so a list that is
+    equal to the block's, and is another, would pass for it, and the next actor
+    would be given it; and an array has no ``==`` that could be asked.  Where the
+    block holds no variable, ``!=`` of the contexts is the same, and cheaper.
+    """
+    return 2 * len(context) != len(held) or any(map(is_not, chain(context, context.values()), held))
 
 
 def as_cell(ref: Ref[Any]) -> Cell[Any]:

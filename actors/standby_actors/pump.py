@@ -32,7 +32,7 @@ from trio.lowlevel import (
 )
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System
+from .cell import DEAD, HELD, Cell, System, differs
 from .errors import LeakedScope
 from .reply import REWAIT, VALUE, YIELD, Reply, adopted, now, resolve
 from .traps import CHECKPOINT_TRAP, FAILED, SUCCEEDED, WaitTrap, trap
@@ -142,6 +142,7 @@ def _close(coro: Any) -> None:
 
 def _leave_early(block: Block, cell: Cell[Any], batch: list[Any], handled: int) -> None:
     """Put back a cell whose batch was not finished."""
+    block.batch = None
     if handled * 2 > len(batch):
         del batch[:handled]
         handled = 0
@@ -159,6 +160,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
     runq = block.runq
     pop = runq.popleft
     base_context = block.base
+    held = block.held
     shared = base_context.copy()
     scope_of = traps.scope_of
     seam = block.seam
@@ -297,16 +299,14 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                             break
                 except BaseException as error:
                     block.failed(cell, error, message)
-                block.running = block.batch = block.rest = None
+                block.running = None
                 extra = cell.extra
-                if not owns_context and shared != base_context:
+                if not owns_context and (differs(shared, held) if held else shared != base_context):
                     extra = extra or cell.grow()
                     extra.context = shared
                     shared = base_context.copy()
                 if extra is not None and extra.alert:
-                    if cell.mailbox is batch:
-                        del batch[: len(batch) - rest.__length_hint__()]
-                    block.settle(cell)
+                    _after_turn(block, cell, batch, rest)
                 elif cell.mailbox is batch:
                     left = rest.__length_hint__()
                     if left:
@@ -323,15 +323,17 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             extra.rest = None
             batch = batch if batch is not None else _EMPTY
         # ---- everything that may wait: handlers, hooks, whole lives
+        block.batch = batch
+        block.rest = rest
         while True:
             if coro is None:
                 extra = cell.extra
                 message = _NO_MORE
                 if extra is not None and extra.alert:
                     if not block.attend(cell):
+                        block.batch = None
                         if cell.mailbox is batch and batch is not DEAD:
-                            handled = len(batch) - rest.__length_hint__()
-                            del batch[:handled]
+                            del batch[: len(batch) - rest.__length_hint__()]
                         break
                     if extra.system:
                         message = extra.system.popleft()
@@ -353,8 +355,6 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 turns += 1
                 if type(message) is Reply and message.state:
                     continue
-            block.batch = batch
-            block.rest = rest
             block.serving = message
             yielded: Any = None
             has_ended = True
@@ -390,24 +390,29 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 block.running = block.stepping = None
                 coro = None
                 block.failed(cell, error, message)
-                block.batch = block.rest = None
                 assert cell.extra is not None
                 cell.extra.interrupted = False
                 if is_cut:
                     _after_turn(block, cell, batch, rest)
                     break
                 continue
-            block.batch = block.rest = None
             if has_ended:
                 was_driven = coro is not None
                 coro = None
                 if was_driven and scope_of is not None and scope_of(me) is not base_scope:
                     _leaked(block, cell, message, rest, batch, is_cut)
                     raise LeakedScope(cell.path, "a handler")
-                if cell.extra is not None:
-                    cell.extra.interrupted = False
-                # The answer may find fault with the value, and fail the actor.
-                block.turn_over(cell, message, value)
+                extra = cell.extra
+                if extra is not None:
+                    extra.interrupted = False
+                if type(message) is not Reply:
+                    if type(message) is System:
+                        block.turn_over(cell, message, value)
+                elif type(value) in HELD or (extra is not None and extra.alert):
+                    # The answer may find fault with the value, and fail the actor.
+                    block.answer(cell, message, value)
+                else:
+                    resolve(message, value, VALUE)
                 if is_cut:
                     _after_turn(block, cell, batch, rest)
                     break
@@ -460,7 +465,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             _after_turn(block, cell, batch, rest)
             is_cut = True  # whatever it was: this task is the pump no longer
             break
-        if not owns_context and shared != base_context:
+        if not owns_context and (differs(shared, held) if held else shared != base_context):
             (cell.extra or cell.grow()).context = shared
             shared = base_context.copy()
         if is_cut:
@@ -484,6 +489,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
 
 def _after_turn(block: Block, cell: Cell[Any], batch: Any, rest: Any) -> None:
     """Take what was handled out of the mailbox, and let the block decide what follows."""
+    if block.batch is batch:
+        block.batch = None  # its iterator does not count what is taken out here
     if cell.mailbox is batch and batch is not DEAD:
         del batch[: len(batch) - rest.__length_hint__()]
     block.settle(cell)
