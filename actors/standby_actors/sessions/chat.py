@@ -30,6 +30,7 @@ from ..session import (
     export_jsonl,
 )
 from ..usage import NOTHING, Usage
+from .events import EventReader
 from .faults import (
     Fault,
     connection_fault,
@@ -47,6 +48,8 @@ CONNECT_SECONDS = 10.0
 # What may still come after the finish reason is the usage; it is not worth
 # more waiting than this.
 TAIL_SECONDS = 5.0
+# After the closing word only the end of the connection's turn can come.
+END_SECONDS = 0.5
 BACKOFF_SECONDS = 0.5
 BACKOFF_CAP_SECONDS = 30.0
 
@@ -174,33 +177,41 @@ class _Heard:
     calls_tool: bool = False
     usage: Any = None
     timings: Any = None
+    done: bool = False
+    """The server said that it has nothing more to say."""
 
-    def take(self, chunk: Any) -> str:
+    def take(self, event: dict[str, Any]) -> str:
         """Add one event of the stream; the text that it brought.
 
-        Nothing is believed of its shape: servers differ, and the SDK does not check.
+        Nothing is believed of its shape, because servers differ.
         """
-        self.usage = getattr(chunk, "usage", None) or self.usage
-        self.timings = (getattr(chunk, "model_extra", None) or {}).get("timings") or self.timings
-        choices: Any = getattr(chunk, "choices", None)
-        if not isinstance(choices, list) or not choices:
-            return ""
-        delta: Any = getattr(choices[0], "delta", None)
-        finish: Any = getattr(choices[0], "finish_reason", None)
+        self.usage = event.get("usage") or self.usage
+        self.timings = event.get("timings") or self.timings
+        choice = _first(event.get("choices"))
+        delta = _dict(choice.get("delta"))
+        finish: Any = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
             self.finish = finish
-        if getattr(delta, "tool_calls", None):
+        if delta.get("tool_calls"):
             self.calls_tool = True
             self.pieces += 1
-        refusal: Any = getattr(delta, "refusal", None)
+        refusal: Any = delta.get("refusal")
         if isinstance(refusal, str):
             self.refusal += refusal
-        text: Any = getattr(delta, "content", None)
+        text: Any = delta.get("content")
         if not isinstance(text, str) or not text:
             return ""
         self.pieces += 1
         self.text += text
         return text
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _first(value: Any) -> dict[str, Any]:
+    return _dict(value[0]) if isinstance(value, list) and value else {}
 
 
 @define(eq=False)
@@ -344,17 +355,26 @@ class ChatSession:
         reached = True
         ended = False
         tail = trio.CancelScope()
-        create: Any = self._model.client.chat.completions.create
+        reader = EventReader()
+        completions: Any = self._model.client.chat.completions
         self.usage = self.usage.accumulate(_ONE_REQUEST)
         try:
-            stream = await create(**self._parameters(turn))
-            async with stream:
+            request = completions.with_streaming_response.create(**self._parameters(turn))
+            async with request as response:
                 with tail:
-                    async for chunk in stream:
-                        if piece := heard.take(chunk):
-                            turn.on_event(TextDelta(piece))
-                        if heard.finish:
-                            tail.deadline = min(tail.deadline, trio.current_time() + TAIL_SECONDS)
+                    # Read to the end, not to the last event: a connection that
+                    # has been emptied is used again.
+                    async for received in response.iter_bytes():
+                        for data in reader.feed(received):
+                            if fault is None:
+                                fault = self._hear(heard, data, turn)
+                        if fault is not None:
+                            # Not a break: the SDK's generators below end only
+                            # by what they raise themselves.
+                            tail.cancel()
+                        elif heard.finish or heard.done:
+                            seconds = END_SECONDS if heard.done else TAIL_SECONDS
+                            tail.deadline = min(tail.deadline, trio.current_time() + seconds)
             ended = True
         except openai.APIStatusError as error:
             ended, reached = True, False
@@ -373,12 +393,7 @@ class ChatSession:
                 fault = connection_fault(
                     settings, error, refused=not reached, begun=heard.pieces > 0
                 )
-        except openai.APIError as error:
-            ended = True
-            fault = stream_fault(settings, error.body or error.message)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            # The SDK reads what a foreign server wrote, and raises whatever its
-            # reading trips over: JSON that is none, a list where a dict belongs.
+        except (openai.APIError, httpx2.DecodingError) as error:
             ended = True
             fault = protocol_fault(settings, error)
         finally:
@@ -395,6 +410,22 @@ class ChatSession:
             # What somebody has seen the beginning of is not begun again by us.
             return _Outcome(heard.text, wrong)
         return _Outcome("", wrong, fault.again, fault.retry_after)
+
+    def _hear(self, heard: _Heard, data: bytes, turn: _Turn) -> Fault | None:
+        """Take one event; what is wrong with it, if anything."""
+        try:
+            event: Any = None if data.strip() == b"[DONE]" else msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            return protocol_fault(self._model.settings, error)
+        if event is None:
+            heard.done = True
+        elif not isinstance(event, dict):
+            return protocol_fault(self._model.settings, TypeError("an event is an object"))
+        elif event.get("error"):
+            return stream_fault(self._model.settings, event)
+        elif piece := heard.take(event):
+            turn.on_event(TextDelta(piece))
+        return None
 
     def _parameters(self, turn: _Turn) -> dict[str, Any]:
         import openai
@@ -495,22 +526,22 @@ def _verdict(
 
 def _told(heard: _Heard) -> Usage:
     """What one answer cost, by what its server told of it."""
-    usage, timings = heard.usage, heard.timings
-    if usage is not None:
+    usage, timings = _dict(heard.usage), _dict(heard.timings)
+    if usage:
         tokens_in = _count(usage, "prompt_tokens")
         tokens_out = _count(usage, "completion_tokens")
-        details_in = getattr(usage, "prompt_tokens_details", None)
-        details_out = getattr(usage, "completion_tokens_details", None)
-        cost: Any = getattr(usage, "cost", None)
+        cost: Any = usage.get("cost")
         return Usage(
             input_tokens=tokens_in,
             output_tokens=tokens_out,
-            reasoning_tokens=_count(details_out, "reasoning_tokens"),
-            cache_read=_count(details_in, "cached_tokens"),
+            reasoning_tokens=_count(
+                _dict(usage.get("completion_tokens_details")), "reasoning_tokens"
+            ),
+            cache_read=_count(_dict(usage.get("prompt_tokens_details")), "cached_tokens"),
             cost_usd=float(cost) if isinstance(cost, (int, float)) and cost > 0 else 0.0,
             context_tokens=tokens_in + tokens_out,
         )
-    if isinstance(timings, dict):
+    if timings:
         # llama.cpp tells with every piece what it has done so far.
         cached = _count(timings, "cache_n")
         tokens_in = _count(timings, "prompt_n") + cached
@@ -524,8 +555,8 @@ def _told(heard: _Heard) -> Usage:
     return Usage(output_tokens=heard.pieces, unreported=1)
 
 
-def _count(holder: Any, name: str) -> int:
-    number: Any = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+def _count(holder: dict[str, Any], name: str) -> int:
+    number: Any = holder.get(name)
     return number if isinstance(number, int) and number > 0 else 0
 
 

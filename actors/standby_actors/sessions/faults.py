@@ -182,8 +182,14 @@ def _code_of(body: object) -> str:
 
 def _plain(error: BaseException) -> str:
     """The innermost error's name: texts of transports may quote what was sent."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
+    while True:
+        # A name with several addresses fails with a group, one error each.
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif (inner := error.__cause__ or error.__context__) is not None:
+            error = inner
+        else:
+            break
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__
