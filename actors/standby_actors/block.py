@@ -192,7 +192,7 @@ class Block:
 
     async def __aenter__(self) -> Any:
         self.thread = threading.get_ident()
-        now.threads.add(self.thread)
+        now.opened_in(self.thread)
         owner = self.owner = current_cell()
         if owner is not None and self._given_names is None:
             self.names = owner.block.names

@@ -126,7 +126,6 @@ class Rare:
         "starter",
         "stoppers",
         "stuck",
-        "swallowed",
         "timers",
         "turn_scope",
         "unlinked",
@@ -167,8 +166,6 @@ class Rare:
         """Who waits for the start hook."""
         self.stoppers: list[Reply[Any]] | None = None
         self.stuck = False
-        self.swallowed = 0
-        """Cancellations in a row that its handler has caught and not raised."""
         self.timers: dict[Timer, None] | None = None
         self.turn_scope: CancelScope | None = None
         """The scope of one turn of a dedicated actor."""

@@ -22,6 +22,7 @@ from contextvars import Context
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
+import outcome
 import trio
 from trio.lowlevel import (
     Abort,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from .block import Block
 
 SWALLOWED = 1_000
-"""Cancellations in a row that a killed handler may swallow before it is dropped."""
+"""Cancellations in a row that a handler which was cut may swallow before it is dropped."""
 _NO_MORE: Any = object()
 _EMPTY: list[Any] = []
 
@@ -113,17 +114,20 @@ def _drive(coro: Any, yielded: Any, context: Context, cell: Cell[Any]) -> Genera
                     )
                 value = yield yielded
             except BaseException as error:
-                if extra.drop or swallowed > SWALLOWED:
-                    _close(coro)
-                    raise Dropped(f"{cell.path} swallowed its cancellation") from error
-                if isinstance(error, trio.Cancelled):
-                    swallowed += 1
-                yielded = context.run(coro.throw, error)
-            else:
                 if extra.drop:
                     _close(coro)
+                    raise Dropped(f"{cell.path} swallowed its cancellation") from error
+                yielded = context.run(coro.throw, error)
+            else:
+                if extra.drop or swallowed > SWALLOWED:
+                    _close(coro)
                     raise Dropped(f"{cell.path} swallowed its cancellation")
-                swallowed = 0
+                # trio sends its Cancelled as a value, which a frame of its own raises.
+                if type(value) is outcome.Error and isinstance(value.error, trio.Cancelled):
+                    if extra.killed or extra.interrupted:
+                        swallowed += 1
+                elif yielded is not CHECKPOINT_TRAP:
+                    swallowed = 0
                 yielded = context.run(coro.send, value)
             while type(yielded) is Reply or yielded is YIELD:
                 yielded = context.run(coro.send, None if yielded is YIELD else REWAIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import msgspec
 from trio.lowlevel import (
     Abort,
     Task,
@@ -44,14 +45,21 @@ END: Any = type("END", (), {"__slots__": ()})()
 class _Now:
     """Who is running, for all threads together: a hint that its readers check."""
 
-    __slots__ = ("block", "inline", "threads")
+    __slots__ = ("block", "inline", "is_shared", "threads")
 
     def __init__(self) -> None:
         self.block: Block | None = None
         """The block whose pump ran last.  Its ``stepping`` is the cell being stepped."""
         self.inline = 0
         self.threads: set[int] = set()
-        """Threads that opened a block.  With one, the hint needs no check."""
+        """Threads that opened a block."""
+        self.is_shared = False
+        """Whether there were more than one; with one, the hint needs no check."""
+
+    def opened_in(self, thread: int) -> None:
+        """Note that a block is opened in `thread`."""
+        self.threads.add(thread)
+        self.is_shared = len(self.threads) > 1
 
 
 now = _Now()
@@ -77,7 +85,7 @@ def stepped_cell() -> Cell[Any] | None:
         return None
     # Another thread's trio run may have set the hint.  Taking it for ours would
     # park a stranger; taking ours for none only costs a slower wait.
-    if len(now.threads) > 1 and not _is_current(block):
+    if now.is_shared and not _is_current(block):
         return None
     return block.stepping
 
@@ -127,7 +135,8 @@ def refuse_end_of_owner(asker: Cell[Any], target: Cell[Any]) -> None:
         above = above.parent
 
 
-class Reply(Generic[R]):
+# A Struct, because an ask makes one: its constructor is C.
+class Reply(msgspec.Struct, Generic[R], eq=False):
     """The answer to one ask, on its way.  ``await`` it once.
 
     It resolves exactly once: with a value, with an error, or by being
@@ -137,17 +146,20 @@ class Reply(Generic[R]):
     cancellation wins.
     """
 
-    __slots__ = ("deadline", "message", "seconds", "state", "target", "value", "waiter")
+    message: Any
+    target: Any = None
+    """The cell that was asked; None where nobody was."""
+    state: int = OPEN
+    waiter: Any = None
+    """The task, or the cell, that awaits it."""
+    value: Any = None
+    deadline: float | None = None
+    seconds: float = 0.0
+    """What the asker called the deadline."""
 
-    def __init__(self, message: Any, target: Cell[Any] | None = None) -> None:
-        self.message = message
-        self.target = target
-        self.state = OPEN
-        self.waiter: Task | Cell[Any] | None = None
-        self.deadline: float | None = None
-
-    value: Any
-    seconds: float
+    def __repr__(self) -> str:
+        state = ("open", "answered", "failed", "withdrawn")[self.state]
+        return f"<Reply of {self.target} to {self.message!r}, {state}>"
 
     @property
     def done(self) -> bool:
@@ -182,9 +194,9 @@ class Reply(Generic[R]):
 
     @enable_ki_protection
     def __await__(self) -> Generator[Any, Any, R]:
-        cell = None
         block = now.block
-        if block is not None and block.stepping is not None:
+        cell = block.stepping if block is not None else None
+        if cell is not None and now.is_shared:
             cell = stepped_cell()
         if self.state == OPEN:
             if self.waiter is not None:
@@ -197,7 +209,9 @@ class Reply(Generic[R]):
                         refuse_cycle(cell, target)
                     if self.message is END:
                         refuse_end_of_owner(cell, target)
-                    self.inherit(cell.block.serving)
+                    serving = cell.block.serving
+                    if type(serving) is Reply and serving.deadline is not None:
+                        self.inherit(serving)
                 own = cell.block
                 reader = traps.scope_of
                 if reader is not None and reader(own.worker) is own.base_scope:
@@ -284,10 +298,7 @@ def _expire(reply: Reply[Any]) -> None:
 
 def resolved(value: Any) -> Reply[Any]:
     """A reply that is there already."""
-    reply: Reply[Any] = Reply(None)
-    reply.value = value
-    reply.state = VALUE
-    return reply
+    return Reply(None, None, VALUE, None, value)
 
 
 def crashed(path: str, error: BaseException) -> ActorCrashed:
