@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import gc
 import logging
 import threading
 import time
@@ -25,7 +26,7 @@ import trio
 from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from . import traps
-from .cell import DEAD, Cell, System
+from .cell import DEAD, Cell, System, asked
 from .errors import ActorStopped, StartTimeout
 from .events import Stream, current_stream
 from .exits import (
@@ -177,8 +178,8 @@ class Block:
 
         self.stream: Stream
         self.base: contextvars.Context
-        self.held: tuple[Any, ...]
-        """The keys and values of `base`; see :func:`cell.differs`."""
+        self.table: Any
+        """What `base` keeps its values in; None where it has none.  See :func:`cell.changed`."""
         self.root: Cell[Any]
         self.nursery: trio.Nursery
         self.body_scope: trio.CancelScope
@@ -203,7 +204,7 @@ class Block:
             self.slice = self.seam.slice
         self.stream = current_stream()
         self.base = contextvars.copy_context()
-        self.held = (*self.base, *self.base.values())
+        self.table = gc.get_referents(self.base)[-1] if len(self.base) else None
         self.timers = Timers(self.start_task)
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
@@ -588,7 +589,7 @@ class Block:
         verdict = judge(
             error, "killed" if extra.killed else "interrupted" if extra.interrupted else "no"
         )
-        ask = message if type(message) is Reply else None
+        ask = asked(message)
         match verdict:
             case WasCut(masked):
                 self.was_cut(cell, message)
@@ -609,9 +610,10 @@ class Block:
     def was_cut(self, cell: Cell[Any], message: Any) -> None:
         """Tell who asked that the turn on `message` was cut."""
         assert cell.extra is not None
-        if type(message) is Reply:
+        ask = asked(message)
+        if ask is not None:
             why = "killed" if cell.extra.killed else "the turn was cut"
-            resolve(message, ActorStopped(cell.path, why), ERROR)
+            resolve(ask, ActorStopped(cell.path, why), ERROR)
 
     def _crash(self, cell: Cell[Any], error: BaseException, message: Any) -> None:
         self.crashes += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
+from gc import get_referents
 from itertools import chain
 from operator import is_not
 from types import CoroutineType
@@ -57,7 +58,7 @@ HELD = frozenset({Later, Reply, CoroutineType})
 class System:
     """A turn of the system lane: served between user messages."""
 
-    __slots__ = ("call", "label", "reply", "then")
+    __slots__ = ("call", "label", "later", "reply", "then")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class System:
         call: Callable[[Any], Any],
         then: Callable[[Cell[Any], Any], None] | None = None,
         reply: Reply[Any] | None = None,
+        later: Later[Any] | None = None,
     ) -> None:
         self.label = label
         self.call = call
@@ -72,6 +74,8 @@ class System:
         self.then = then
         self.reply = reply
         """Gets what the call returned, or that the actor has ended before."""
+        self.later = later
+        """The promise for the message that is handled again; `then` keeps it."""
 
 
 class Monitor:
@@ -406,7 +410,7 @@ class Cell(Ref[M_contra]):
                     reply.state = VALUE
             stack.pop()
             if not own:
-                if differs(context, block.held) if block.held else context != block.base:
+                if changed(context, block) if block.table is not None else context != block.base:
                     (self.extra or self.grow()).context = context
                 else:
                     block.scratch.append(context)
@@ -508,7 +512,7 @@ class Cell(Ref[M_contra]):
         child.actor = instance
         instance.ref = child
         context = copy_context()
-        if differs(context, block.held) if block.held else context != block.base:
+        if changed(context, block) if block.table is not None else context != block.base:
             child.grow().context = context
         if name is not None:
             block.names.register(name, child)
@@ -659,15 +663,31 @@ class Cell(Ref[M_contra]):
         self.block.push_system(self, System(hook, call))
 
 
-def differs(context: Context, held: tuple[Any, ...]) -> bool:
-    """Whether `context` has other variables or values than `held`, a context's keys and values.
+def changed(context: Context, block: Block) -> bool:
+    """Whether `context` has other variables or values than its block's.
 
     By identity.  Contexts compare by ``==`` of their values, so a list that is
     equal to the block's, and is another, would pass for it, and the next actor
     would be given it; and an array has no ``==`` that could be asked.  Where the
     block holds no variable, ``!=`` of the contexts is the same, and cheaper.
+
+    A copy of a context shares its table of values until a variable is set in it,
+    and the garbage collector tells which table it has: nearly every turn ends
+    at this first look.  Where it tells something else, the values are compared.
     """
-    return 2 * len(context) != len(held) or any(map(is_not, chain(context, context.values()), held))
+    if get_referents(context)[-1] is block.table:
+        return False
+    base = block.base
+    return len(context) != len(base) or any(
+        map(is_not, chain(context, context.values()), chain(base, base.values()))
+    )
+
+
+def asked(message: Any) -> Reply[Any] | None:
+    """The ask that waits for the turn on `message`; None where nobody does."""
+    if type(message) is System:
+        return message.later.asked if message.later is not None else message.reply
+    return message if type(message) is Reply else None
 
 
 def as_cell(ref: Ref[Any]) -> Cell[Any]:

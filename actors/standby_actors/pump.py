@@ -33,7 +33,7 @@ from trio.lowlevel import (
 )
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System, differs
+from .cell import DEAD, HELD, Cell, System, changed
 from .errors import LeakedScope
 from .reply import REWAIT, VALUE, YIELD, Reply, adopted, now, resolve
 from .traps import CHECKPOINT_TRAP, FAILED, SUCCEEDED, WaitTrap, trap
@@ -164,7 +164,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
     runq = block.runq
     pop = runq.popleft
     base_context = block.base
-    held = block.held
+    has_variables = block.table is not None
     shared = base_context.copy()
     scope_of = traps.scope_of
     seam = block.seam
@@ -305,7 +305,9 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     block.failed(cell, error, message)
                 block.running = None
                 extra = cell.extra
-                if not owns_context and (differs(shared, held) if held else shared != base_context):
+                if not owns_context and (
+                    changed(shared, block) if has_variables else shared != base_context
+                ):
                     extra = extra or cell.grow()
                     extra.context = shared
                     shared = base_context.copy()
@@ -469,7 +471,9 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             _after_turn(block, cell, batch, rest)
             is_cut = True  # whatever it was: this task is the pump no longer
             break
-        if not owns_context and (differs(shared, held) if held else shared != base_context):
+        if not owns_context and (
+            changed(shared, block) if has_variables else shared != base_context
+        ):
             (cell.extra or cell.grow()).context = shared
             shared = base_context.copy()
         if is_cut:
