@@ -1,0 +1,1 @@
+"""Combinators: many turns, one result."""
