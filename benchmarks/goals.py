@@ -24,7 +24,7 @@ class Goal(msgspec.Struct, frozen=True):
     aim: float
     sense: Literal["at most", "at least"] = "at most"
     unit: str = ""
-    """Unit of the figure; empty for a plain ratio."""
+    """Unit of the figure; empty for a plain ratio, ``%`` for what a ratio is above 1."""
 
 
 def judge(goal: Goal, figure: float) -> Verdict:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .goals import GOALS, Goal, Verdict, judge, share_of_must
-from .measure import Clock, GcSetting, Line, Row, ratio
+from .measure import OWN_GC, Clock, GcSetting, Line, Row, ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,11 +113,12 @@ def judge_line(
     """
     goal = GOALS[line.goal]
     figure, unmeasured = _figure_of(line, rows, setting, clock)
+    is_own = all((name, OWN_GC.name) in rows for name in (line.top, line.bottom or line.top))
     return Judged(
         goal=line.goal,
         line=goal.line,
         what=f"{goal.what} {line.note}".rstrip(),
-        gc=setting.name,
+        gc=OWN_GC.name if is_own else setting.name,
         must=goal.must,
         aim=goal.aim,
         sense=goal.sense,
@@ -136,14 +137,14 @@ def _figure_of(
     for row in (top, bottom):
         if row is not None and row.unmeasured is not None:
             return None, row.unmeasured
-    return (top.median(clock) if bottom is None else ratio(top, bottom, clock)), None
+    if bottom is None:
+        return top.median(clock), None
+    found = ratio(top, bottom, clock)
+    return ((found - 1) * 100 if GOALS[line.goal].unit == "%" else found), None
 
 
 def _row(rows: Rows, name: str, setting: GcSetting) -> Row:
-    for gc in (setting.name, "default GC"):
-        if (name, gc) in rows:
-            return rows[name, gc]
-    raise KeyError(f"no row {name!r} under {setting.name}; there are {sorted(rows)}")
+    return rows.get((name, setting.name)) or rows[name, OWN_GC.name]
 
 
 def number(value: float) -> str:
@@ -153,7 +154,7 @@ def number(value: float) -> str:
         >>> number(0.04567), number(12.345), number(268.4), number(0.0)
         ('0.0457', '12.3', '268', '0')
     """
-    if value >= 100:
+    if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
@@ -231,7 +232,8 @@ def _bars(axes: Axes, lines: Sequence[Judged]) -> None:
     for place, line in enumerate(lines):
         assert line.figure is not None
         goal: Goal = GOALS[line.goal]
-        share = share_of_must(goal, line.figure)
+        # What costs nothing has no place on a logarithmic axis.
+        share = max(share_of_must(goal, line.figure), 0.01)
         axes.barh(place, share, color=colours[line.verdict], height=0.7)
         axes.plot([share_of_must(goal, goal.aim)], [place], "|", color="black", ms=10, mew=2)
         axes.text(share * 1.03, place, number(line.figure), va="center", fontsize=8)

@@ -19,6 +19,7 @@ from .floors import BURST
 from .measure import Sample, per
 from .watch import Watch
 
+
 class Number(Request[int], frozen=True):
     """Asks for the number that it carries."""
 
