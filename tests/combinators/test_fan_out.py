@@ -221,13 +221,13 @@ async def test_what_exceeds_one_turn_is_reduced_in_a_tree_and_nothing_is_left_ou
 
     results = outputs(20, 20)
     answer = await reduce(
-        WRITER, results, "Q", tokens=150, concurrency=2, spawn=FakeTroupe(count).spawn
+        WRITER, results, "Q", tokens=250, concurrency=2, spawn=FakeTroupe(count).spawn
     )
     assert answer.ok
     assert answer.output.split() == sorted(f"w{number}" for number in range(20))
     assert len(asked) > 1
     for task in asked:
-        assert estimate_tokens(task.removeprefix("Q\n\n")) <= 150
+        assert estimate_tokens(task.removeprefix("Q\n\n")) <= 250
     assert answer.steps[:20] == tuple(results)
     assert len(answer.steps) == 20 + len(asked)
     assert answer.usage.turns == len(asked)
