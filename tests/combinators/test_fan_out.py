@@ -217,7 +217,9 @@ async def test_what_exceeds_one_turn_is_reduced_in_a_tree_and_nothing_is_left_ou
     async def count(task: str, player: FakePlayer) -> str:
         asked.append(task)
         # A summary: the words that it was shown, each once.
-        return " ".join(sorted({word for word in task.split() if word[1:].isdigit()}))
+        return " ".join(
+            sorted({word for word in task.split() if word[0] == "w" and word[1:].isdigit()})
+        )
 
     results = outputs(20, 20)
     answer = await reduce(
