@@ -339,4 +339,4 @@ def _replay(cell: Cell[Any], message: Any, later: Later[Any]) -> System:
         else:
             later.reply(value)
 
-    return System("postponed", call, then)
+    return System("postponed", call, then, later=later)

@@ -37,6 +37,11 @@ class Later(Generic[A]):
         self._answer: tuple[Any, int] | None = None
 
     @property
+    def asked(self) -> Reply[Any] | None:
+        """The ask that it will answer; None before it was returned for one."""
+        return self._reply
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether somebody still wants the answer."""
         return self._reply is not None and not self._reply.done
