@@ -194,6 +194,11 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
         now.block = block
 
     take_over()
+    coro: Any
+    value: Any
+    message: Any
+    batch: Any
+    rest: Any  # a list's iterator: it tells how many are left, and can be set back
     first_look = min(8, block.budget)
     turns = 0
     limit = first_look
@@ -218,6 +223,10 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
         if not runq:
             if block.closed:
                 return False
+            # What it served last must not live as long as the pump sleeps.
+            cell = extra = actor = None
+            coro = value = message = batch = rest = None
+            block.serving = block.batch = block.rest = None
             block.parked = me
             await trap(wait)
             if block.closed:
@@ -231,9 +240,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             seam.before_turn(block)
         cell = pop()
         extra = cell.extra
-        coro: Any = None
-        value: Any = None
-        message: Any = None
+        coro = value = message = None
         is_cut = False
         if extra is None:
             context = shared
@@ -265,8 +272,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 context = shared
                 owns_context = False
         kind = cell.kind
-        batch: Any = cell.mailbox
-        rest: Any  # a list's iterator: it tells how many are left, and can be set back
+        batch = cell.mailbox
         if coro is None:
             if batch is None or cell.actor is None:
                 continue
