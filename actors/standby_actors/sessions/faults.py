@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import email.utils
 import math
+import os
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -190,6 +192,8 @@ def _plain(error: BaseException) -> str:
             error = inner
         else:
             break
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, socket.gaierror) and error.strerror:
         return error.strerror
     return type(error).__name__
