@@ -273,6 +273,7 @@ class Block:
             )
         finally:
             self._registry.pop(self, None)
+            now.closed(self)
         return self._raise_what_is_left(error, raised, interrupts)
 
     def kill_all(self) -> None:

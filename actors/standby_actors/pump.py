@@ -191,7 +191,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
         block.worker = me
         block.pump_scope = scope
         block.base_scope = base_scope
-        now.block = block
+        now.block = now.blocks[block.thread] = block
 
     take_over()
     coro: Any
@@ -212,7 +212,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 turns = 0
                 limit = first_look
                 await cancel_shielded_checkpoint()
-                now.block = block
+                now.block = now.blocks[block.thread] = block
                 started = block.clock()
         if block.spoiled:
             # A handler was killed while it was stepped, and ended without waiting.
@@ -231,7 +231,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             await trap(wait)
             if block.closed:
                 return False
-            now.block = block
+            now.block = now.blocks[block.thread] = block
             turns = 0
             limit = first_look
             started = block.clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
@@ -43,23 +44,30 @@ END: Any = type("END", (), {"__slots__": ()})()
 
 
 class _Now:
-    """Who is running, for all threads together: a hint that its readers check."""
+    """Who is running: in this thread, if trio runs actors in one thread only."""
 
-    __slots__ = ("block", "inline", "is_shared", "threads")
+    __slots__ = ("block", "blocks", "inline", "is_shared", "threads")
 
     def __init__(self) -> None:
         self.block: Block | None = None
         """The block whose pump ran last.  Its ``stepping`` is the cell being stepped."""
+        self.blocks: dict[int, Block] = {}
+        """The same for each thread."""
         self.inline = 0
         self.threads: set[int] = set()
         """Threads that opened a block."""
         self.is_shared = False
-        """Whether there were more than one; with one, the hint needs no check."""
+        """Whether there were more than one, so that :attr:`block` may be another's."""
 
     def opened_in(self, thread: int) -> None:
         """Note that a block is opened in `thread`."""
         self.threads.add(thread)
         self.is_shared = len(self.threads) > 1
+
+    def closed(self, block: Block) -> None:
+        """Forget `block`, which has ended."""
+        if self.blocks.get(block.thread) is block:
+            del self.blocks[block.thread]
 
 
 now = _Now()
@@ -80,21 +88,8 @@ def owner_of(task: Task | None) -> Cell[Any] | None:
 
 def stepped_cell() -> Cell[Any] | None:
     """The cell that a pump is stepping in this thread; None in any other code."""
-    block = now.block
-    if block is None or block.stepping is None:
-        return None
-    # Another thread's trio run may have set the hint.  Taking it for ours would
-    # park a stranger; taking ours for none only costs a slower wait.
-    if now.is_shared and not _is_current(block):
-        return None
-    return block.stepping
-
-
-def _is_current(block: Block) -> bool:
-    try:
-        return current_task() is block.worker
-    except RuntimeError:  # outside trio altogether
-        return False
+    block = now.blocks.get(get_ident()) if now.is_shared else now.block
+    return block.stepping if block is not None else None
 
 
 def current_cell() -> Cell[Any] | None:
@@ -196,7 +191,7 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
     def __await__(self) -> Generator[Any, Any, R]:
         block = now.block
         cell = block.stepping if block is not None else None
-        if cell is not None and now.is_shared:
+        if now.is_shared:
             cell = stepped_cell()
         if self.state == OPEN:
             if self.waiter is not None:
