@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
@@ -84,18 +84,32 @@ class MissingKey(ModelError):
         return f"{self.name} wants a key: {self.variable} {self.why}"
 
 
-@frozen(repr=False)
 class Secret:
-    """Text that no repr, error or event shows."""
+    """Text that no repr, error or event shows.
 
-    _text: str
+    A plain class, because msgspec would encode an attrs one.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def reveal(self) -> str:
         """The text; to be handed to a client, and to nobody else."""
         return self._text
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
     def __repr__(self) -> str:
         return "Secret(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled")
 
 
 @frozen
