@@ -683,8 +683,9 @@ class Block:
             ):
                 self.interrupt(cell)
         elif first:
-            if extra.children and cell.parent is not None:
-                self.enqueue(cell)  # not by recursion: a tree may be deeper than the stack
+            if (extra.children or cut) and cell.parent is not None:
+                # Not by recursion, neither down nor up: a tree may be deeper than the stack.
+                self.enqueue(cell)
             else:
                 self.advance(cell)
         if first and cell.actor is not None:
@@ -942,20 +943,21 @@ class Block:
         for timer in (rare.deadline, rare.silence, rare.start_deadline, *(rare.timers or ())):
             if timer is not None:
                 timer.cancel()
-        error = cell.stopped_error()
-        laters, rare.laters = rare.laters, None
-        for later in laters or ():
-            later.break_off(error)
-        for _, later in rare.postponed or ():
-            later.break_off(error)
-        rare.postponed = None
+        if rare.laters or rare.postponed:
+            error = cell.stopped_error()
+            laters, rare.laters = rare.laters, None
+            for later in laters or ():
+                later.break_off(error)
+            for _, later in rare.postponed or ():
+                later.break_off(error)
+            rare.postponed = None
         for reply, value in rare.farewell or ():
             resolve(reply, value)
         rare.farewell = None
         if rare.name is not None or rare.groups:
             self.names.forget(cell, rare.name, rare.groups)
         if rare.starter is not None:
-            resolve(rare.starter, rare.start_error or error, ERROR)
+            resolve(rare.starter, rare.start_error or cell.stopped_error(), ERROR)
         monitors, rare.monitors = rare.monitors, None
         for monitor in monitors or ():
             monitor.fire(reason)

@@ -275,20 +275,27 @@ class Cell(Ref[M_contra]):
 
     @property
     def path(self) -> str:
-        parent = self.parent
+        # Not by recursion: a tree may be deeper than the stack.
+        names = [self.own_name()]
+        above = self.parent
+        while above is not None:
+            names.append(above.own_name())
+            above = above.parent
+        return "/".join(reversed(names))
+
+    def own_name(self) -> str:
+        """The last part of its path."""
         rare = self.extra.rare if self.extra is not None else None
         if rare is not None and rare.name is not None:
-            own = rare.name
-        elif parent is None:
-            own = self.block.name
-        else:
-            rare = self.rare()
-            if not rare.number:
-                # Numbered when first asked for: a name that nobody reads costs nothing.
-                self.block.numbered += 1
-                rare.number = self.block.numbered
-            own = f"{self.kind.name}#{rare.number}"
-        return f"{parent.path}/{own}" if parent is not None else own
+            return rare.name
+        if self.parent is None:
+            return self.block.name
+        rare = self.rare()
+        if not rare.number:
+            # Numbered when first asked for: a name that nobody reads costs nothing.
+            self.block.numbered += 1
+            rare.number = self.block.numbered
+        return f"{self.kind.name}#{rare.number}"
 
     @property
     def incarnation(self) -> int:
