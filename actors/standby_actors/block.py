@@ -552,6 +552,9 @@ class Block:
     def started(self, cell: Cell[Any], _: Any) -> None:
         """Note that the start hook is done, and tell who waits for it."""
         rare = cell.rare()
+        assert cell.extra is not None
+        if cell.extra.killed:
+            return  # too late; who waits is told so when it has ended
         rare.handled_start = True
         if rare.start_deadline is not None:
             rare.start_deadline.cancel()
@@ -834,6 +837,9 @@ class Block:
         stoppers, rare.stoppers = rare.stoppers, None
         for stopper in stoppers or ():
             resolve(stopper, stuck)
+        if rare.starter is not None:
+            starter, rare.starter = rare.starter, None
+            resolve(starter, rare.start_error or cell.stopped_error(), ERROR)
         if extra.worker is not None:
             traps.pierce(extra.worker, extra.scope)
         rare.deadline = self.timers.after(self.grace, self._drop, cell)
