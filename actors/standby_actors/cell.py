@@ -391,6 +391,8 @@ class Cell(Ref[M_contra]):
 
     @enable_ki_protection
     def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
         reply: Reply[Any] = Reply(message, self)
         kind = self.kind
         block = self.block
@@ -430,8 +432,6 @@ class Cell(Ref[M_contra]):
         else:
             self.tell(reply)  # type: ignore[arg-type]  # the envelope, not a message
         if timeout is not None and reply.state == OPEN:
-            if not timeout >= 0:
-                raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
             reply.bound(block.time() + timeout, timeout)
         return reply
 
