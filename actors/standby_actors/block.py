@@ -26,7 +26,7 @@ import trio
 from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from . import traps
-from .cell import DEAD, Cell, System, asked
+from .cell import DEAD, HELD, Cell, System, asked
 from .errors import ActorStopped, StartTimeout
 from .events import Stream, current_stream
 from .exits import (
@@ -504,14 +504,9 @@ class Block:
 
     def answer(self, cell: Cell[Any], reply: Reply[Any], value: Any) -> None:
         """Answer an ask whose handler returned `value`, which may need thought."""
-        if type(value) is Later:
-            value.bind(cell, reply)
-            return
-        if type(value) is Reply or type(value) is CoroutineType:
-            if type(value) is CoroutineType:
-                value.close()
-            what = f"{cell.kind.name}.receive returned an awaitable; make it async def and await"
-            self.failed(cell, TypeError(what), reply)
+        if type(value) in HELD:
+            if self._is_an_answer(cell, value, reply):
+                value.bind(cell, reply)
             return
         extra = cell.extra
         if extra is not None and extra.stopping and extra.rare is not None and extra.rare.leaving:
@@ -523,11 +518,32 @@ class Block:
             return
         resolve(reply, value)
 
+    def _is_an_answer(self, cell: Cell[Any], value: Any, message: Any) -> bool:
+        """Whether what a handler returned is a promise that is still free; else it crashes."""
+        name = f"{cell.kind.name}.receive"
+        if type(value) is Later:
+            if value.asked is None:
+                return True
+            what = f"{name} returned the same Later for two asks; make one for each"
+            self.failed(cell, RuntimeError(what), message)
+            return False
+        if type(value) is CoroutineType:
+            value.close()
+        what = f"{name} returned an awaitable; make it async def and await"
+        self.failed(cell, TypeError(what), message)
+        return False
+
     def turn_over(self, cell: Cell[Any], message: Any, value: Any) -> None:
         """Do what follows a turn that ended with `value`."""
         if type(message) is Reply:
             self.answer(cell, message, value)
         elif type(message) is System:
+            if (
+                message.later is not None
+                and type(value) in HELD
+                and not self._is_an_answer(cell, value, message)
+            ):
+                return
             if message.then is not None:
                 message.then(cell, value)
             if message.reply is not None:
