@@ -264,9 +264,9 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
         elif now.inline >= INLINE_ASKS:
             now.inline = 0
             yield from checkpoint().__await__()  # noqa: ASYNC105 - as above
-        elif traps.scope_of is None or traps.is_cancelled(current_task()):
+        elif traps.scope_of is None or traps.scope_of(current_task()).effectively_cancelled:
             yield from checkpoint_if_cancelled().__await__()  # noqa: ASYNC105 - this is its await
-        return self.result()
+        return self.value if self.state == VALUE else self.result()
 
     def result(self) -> R:
         """What it resolved to: returned, or raised."""
