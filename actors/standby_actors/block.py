@@ -626,6 +626,9 @@ class Block:
                 cell.rare().start_error = raised
                 self.begin_stop(cell, Crashed(raised))
                 self.body_scope.cancel(reason="an actor raised what ends the program")
+                if self.leaving_since is not None and isinstance(raised, KeyboardInterrupt):
+                    # Ctrl-C on the way out makes it a kill, also where it lands in a hook.
+                    self.kill_all()
 
     def was_cut(self, cell: Cell[Any], message: Any) -> None:
         """Tell who asked that the turn on `message` was cut."""
