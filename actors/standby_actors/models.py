@@ -84,6 +84,16 @@ class MissingKey(ModelError):
         return f"{self.name} wants a key: {self.variable} {self.why}"
 
 
+class NoClient(ModelError):
+    """Raised when a model is to be asked, and the SDK is not installed."""
+
+    def __str__(self) -> str:
+        return (
+            "models are asked through the `openai` package, which is not installed:"
+            " pip install 'standby[models]'"
+        )
+
+
 class Secret:
     """Text that no repr, error or event shows.
 
@@ -176,6 +186,11 @@ class ModelSettings:
     capabilities: Capabilities = field(factory=lambda: Capabilities(schema=True, streaming=True))
     extra: Mapping[str, Any] = field(factory=dict[str, Any])
     """What this server wants in every request besides."""
+    at_once: int | None = None
+    """Requests that it answers at the same time; more wait here, where they can be seen and
+    withdrawn.  None: as many as come."""
+    least_patience: float = 0.0
+    """Seconds that it may say nothing, whatever shorter time an agent allows."""
 
     @property
     def name(self) -> str:

@@ -120,12 +120,12 @@ def status() -> int:
 
 
 @app.command
-async def serve(*, port: int = 8080, threads: int = 1, slots: int = 1) -> int:
+async def serve(*, port: int = 8080, threads: int | None = None, slots: int = 1) -> int:
     """Serve the local model, in OpenAI's protocol, on this machine only, until Ctrl-C.
 
     Args:
         port: on 127.0.0.1; 0 for any that is free.
-        threads: that compute.  More than there are idle cores is much slower.
+        threads: that compute; by default one a core, and at most 4.
         slots: conversations answered at the same time.
     """
     from standby_actors.sessions.local import LocalModelError, open_local_model

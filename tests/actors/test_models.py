@@ -10,6 +10,7 @@ import trio
 from standby_actors.models import (
     MissingKey,
     ModelError,
+    NoClient,
     NoModel,
     Secret,
     UnknownModel,
@@ -160,6 +161,15 @@ def test_no_repr_shows_a_secret() -> None:
     assert CANARY not in repr(Secret(CANARY)) + f"{Secret(CANARY)}"
     with pytest.raises(TypeError):
         msgspec.json.encode(Secret(CANARY))
+
+
+async def test_without_the_sdk_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(NoClient, match=r"standby\[models\]"):
+        async with open_model("openai/m", env={"OPENAI_API_KEY": "k"}):
+            pass
 
 
 @pytest.mark.usefixtures("no_local_model")

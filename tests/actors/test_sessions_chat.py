@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from standby_actors.agent import Agent
 from standby_actors.models import ModelSettings, Secret
@@ -516,6 +517,35 @@ async def test_a_hundred_sessions_at_once_are_all_answered() -> None:
                 nursery.start_soon(one, f"task {n}")
     assert answers == {text: text for text in answers}
     assert len(server.asked) == len(answers) == 100
+
+
+async def test_a_server_that_answers_one_at_a_time_is_asked_so(autojump_clock: MockClock) -> None:
+    async with (
+        open_model_server(lambda asked: says(asked.last, seconds=1.0)) as server,
+        open_model(settings(server.base_url, at_once=1)) as model,
+    ):
+        cut = trio.CancelScope()
+
+        async def impatient() -> None:
+            with cut:
+                await model.session(SCOUT).ask("never", ignore)
+
+        async with trio.open_nursery() as nursery:
+            for n in range(3):
+                nursery.start_soon(model.session(SCOUT).ask, f"task {n}", ignore)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(impatient)
+            await trio.sleep(0.5)
+            cut.cancel()
+    times = [asked.at for asked in server.asked]
+    assert len(times) == 3
+    assert all(later - earlier >= 5 for earlier, later in itertools.pairwise(times))
+
+
+async def test_the_patience_of_an_agent_is_at_least_its_servers(autojump_clock: MockClock) -> None:
+    agent = Agent("scout", "", idle_timeout=30.0)
+    turn, _, _ = await ask(lambda _: SILENT, agent=agent, least_patience=600.0)
+    assert "said nothing for 600 s" in str(turn.error)
 
 
 # Answers that are data.

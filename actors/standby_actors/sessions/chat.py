@@ -6,10 +6,11 @@ come whole.  Without it an answer is cut short, however well it reads.
 
 from __future__ import annotations
 
+import importlib.util
 import random as randomness
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import trio
 from attrs import define, evolve, field, frozen
 
 from ..agent import Agent
-from ..models import ModelSettings
+from ..models import ModelSettings, NoClient
 from ..result import ChatMessage, TurnError
 from ..session import (
     Capabilities,
@@ -79,8 +80,13 @@ class ChatModel:
     _closed_until: float = field(init=False, default=float("-inf"), repr=False)
     _spread: float = field(init=False, default=0.0, repr=False)
 
+    turnstile: AbstractAsyncContextManager[Any] = field(init=False, repr=False)
+    """Holds back the requests that the server would only keep waiting."""
+
     def __attrs_post_init__(self) -> None:
         self.capabilities = self.settings.capabilities
+        at_once = self.settings.at_once
+        self.turnstile = nullcontext() if at_once is None else trio.CapacityLimiter(at_once)
 
     @property
     def name(self) -> str:
@@ -142,7 +148,13 @@ async def open_chat_model(
     random: Callable[[], float] = randomness.random,
     wall: Callable[[], float] = time.time,
 ) -> AsyncGenerator[ChatModel]:
-    """A chat model for the length of the block; see :class:`ChatModel` for the arguments."""
+    """A chat model for the length of the block; see :class:`ChatModel` for the arguments.
+
+    Raises:
+        NoClient: the `openai` package is not installed.
+    """
+    if importlib.util.find_spec("openai") is None:
+        raise NoClient
     model = ChatModel(settings, retries, retry_after_cap, random, wall)
     try:
         yield model
@@ -327,7 +339,8 @@ class ChatSession:
                 limited = TurnError("rate_limited", f"{self.model} asked everybody to wait", True)
                 if not await _wait(at - trio.current_time(), made, limited, turn.on_event):
                     return _Outcome("", _too_long(limited, at - trio.current_time()))
-            outcome = await self._request(turn)
+            async with self._model.turnstile:
+                outcome = await self._request(turn)
             if outcome.conceded:
                 continue
             made += 1
@@ -388,7 +401,7 @@ class ChatSession:
             ended = True
             reached = not _caused_by(error, httpx2.ConnectError, httpx2.ConnectTimeout)
             if _caused_by(error, httpx2.ReadTimeout):
-                fault = silence_fault(settings, self._agent.idle_timeout)
+                fault = silence_fault(settings, self._patience())
             else:
                 fault = connection_fault(
                     settings, error, refused=not reached, begun=heard.pieces > 0
@@ -427,6 +440,10 @@ class ChatSession:
             turn.on_event(TextDelta(piece))
         return None
 
+    def _patience(self) -> float:
+        """Seconds that the server may say nothing."""
+        return max(self._agent.idle_timeout, self._model.settings.least_patience)
+
     def _parameters(self, turn: _Turn) -> dict[str, Any]:
         import openai
 
@@ -435,7 +452,7 @@ class ChatSession:
         parameters: dict[str, Any] = {
             "model": model.settings.model,
             "stream": True,
-            "timeout": openai.Timeout(agent.idle_timeout, connect=CONNECT_SECONDS, pool=None),
+            "timeout": openai.Timeout(self._patience(), connect=CONNECT_SECONDS, pool=None),
         }
         if model.tells_usage:
             parameters["stream_options"] = {"include_usage": True}

@@ -67,12 +67,15 @@ class LocalModel:
             Capabilities(schema=True, streaming=True, context_tokens=self.context_tokens),
             # Tokens are told with every piece, so that also a cut turn is counted.
             {"timings_per_token": True},
+            at_once=self.slots,
+            # Reading a full context takes minutes on a core that others use too.
+            least_patience=600.0,
         )
 
 
 @asynccontextmanager
 async def open_local_model(
-    *, threads: int = 1, slots: int = 1, port: int = 0
+    *, threads: int | None = None, slots: int = 1, port: int = 0
 ) -> AsyncGenerator[LocalModel]:
     """Serve the local model on loopback for the length of the block.
 
@@ -81,7 +84,7 @@ async def open_local_model(
     when this process ends in any other way.
 
     Args:
-        threads: that compute.  More than there are idle cores is much slower.
+        threads: that compute; None for one a core, and at most 4.
         slots: conversations answered at the same time.  They share the
             threads; each has the whole context for itself.
         port: on 127.0.0.1; 0 for any that is free.
@@ -100,7 +103,7 @@ async def open_local_model(
         f"--port={port}",
         f"--context={CONTEXT_TOKENS}",
         f"--slots={slots}",
-        f"--threads={threads}",
+        f"--threads={threads or min(4, len(os.sched_getaffinity(0)))}",
         f"--alias={LOCAL.partition('/')[2]}",
     ]
     with tempfile.TemporaryFile() as complaints:
@@ -110,7 +113,13 @@ async def open_local_model(
             stdout=subprocess.PIPE,
             # A file needs nobody to empty it, as a pipe would.
             stderr=complaints,
-            env={name: os.environ[name] for name in _INHERITED if name in os.environ},
+            env={
+                **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+                # Its threads wait for one another thousands of times a second.  By
+                # default they spin; on a core that somebody else uses too, that is
+                # several times slower than to sleep, and never much faster.
+                "OMP_WAIT_POLICY": "PASSIVE",
+            },
         )
         try:
             yield LocalModel(await _address(process, complaints), slots)
