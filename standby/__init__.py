@@ -10,6 +10,9 @@ tests need.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from standby_actors import Actor as Actor
 from standby_actors import ActorCrashed as ActorCrashed
 from standby_actors import ActorError as ActorError
@@ -48,55 +51,178 @@ from standby_actors import listen as listen
 from standby_actors import open_events as open_events
 from standby_actors import open_nursery as open_nursery
 
+if TYPE_CHECKING:
+    from standby_actors import Agent as Agent
+    from standby_actors import AsyncioHost as AsyncioHost
+    from standby_actors import Capabilities as Capabilities
+    from standby_actors import ErrorKind as ErrorKind
+    from standby_actors import Guest as Guest
+    from standby_actors import Host as Host
+    from standby_actors import Lifetime as Lifetime
+    from standby_actors import MissingKey as MissingKey
+    from standby_actors import ModelError as ModelError
+    from standby_actors import NoModel as NoModel
+    from standby_actors import Result as Result
+    from standby_actors import ScriptedSession as ScriptedSession
+    from standby_actors import Session as Session
+    from standby_actors import Status as Status
+    from standby_actors import Subagent as Subagent
+    from standby_actors import Turn as Turn
+    from standby_actors import TurnError as TurnError
+    from standby_actors import UnknownModel as UnknownModel
+    from standby_actors import Usage as Usage
+    from standby_actors import agent_of as agent_of
+    from standby_actors import open_guest as open_guest
+    from standby_actors import run as run
+    from standby_actors import run_sync as run_sync
+    from standby_actors import spawn as spawn
+    from standby_actors import tune_gc as tune_gc
+    from standby_actors import watch_loop as watch_loop
+    from standby_combinators import Held as Held
+    from standby_combinators import Report as Report
+    from standby_combinators import SubagentPool as SubagentPool
+    from standby_combinators import Trail as Trail
+    from standby_combinators import fan_out as fan_out
+    from standby_combinators import join_outputs as join_outputs
+    from standby_combinators import reduce as reduce
+    from standby_combinators import run as run_agent
+
+# Imported when they are first used, so that `import standby` stays nearly as quick as
+# `import trio`.
+_LATE = {
+    "Agent": ("standby_actors", "Agent"),
+    "AsyncioHost": ("standby_actors", "AsyncioHost"),
+    "Capabilities": ("standby_actors", "Capabilities"),
+    "ErrorKind": ("standby_actors", "ErrorKind"),
+    "Guest": ("standby_actors", "Guest"),
+    "Held": ("standby_combinators", "Held"),
+    "Host": ("standby_actors", "Host"),
+    "Lifetime": ("standby_actors", "Lifetime"),
+    "MissingKey": ("standby_actors", "MissingKey"),
+    "ModelError": ("standby_actors", "ModelError"),
+    "NoModel": ("standby_actors", "NoModel"),
+    "Report": ("standby_combinators", "Report"),
+    "Result": ("standby_actors", "Result"),
+    "ScriptedSession": ("standby_actors", "ScriptedSession"),
+    "Session": ("standby_actors", "Session"),
+    "Status": ("standby_actors", "Status"),
+    "Subagent": ("standby_actors", "Subagent"),
+    "SubagentPool": ("standby_combinators", "SubagentPool"),
+    "Trail": ("standby_combinators", "Trail"),
+    "Turn": ("standby_actors", "Turn"),
+    "TurnError": ("standby_actors", "TurnError"),
+    "UnknownModel": ("standby_actors", "UnknownModel"),
+    "Usage": ("standby_actors", "Usage"),
+    "agent_of": ("standby_actors", "agent_of"),
+    "fan_out": ("standby_combinators", "fan_out"),
+    "join_outputs": ("standby_combinators", "join_outputs"),
+    "open_guest": ("standby_actors", "open_guest"),
+    "reduce": ("standby_combinators", "reduce"),
+    "run": ("standby_actors", "run"),
+    "run_agent": ("standby_combinators", "run"),
+    "run_sync": ("standby_actors", "run_sync"),
+    "spawn": ("standby_actors", "spawn"),
+    "tune_gc": ("standby_actors", "tune_gc"),
+    "watch_loop": ("standby_actors", "watch_loop"),
+}
+
 __all__ = [
     "Actor",
     "ActorCrashed",
     "ActorError",
     "ActorStopped",
+    "Agent",
     "AskCycle",
     "AskTimeout",
+    "AsyncioHost",
+    "Capabilities",
     "Crashed",
     "Down",
+    "ErrorKind",
     "Event",
     "Exit",
     "ExitReason",
+    "Guest",
+    "Held",
+    "Host",
     "Killed",
     "Later",
     "LeakedScope",
+    "Lifetime",
     "Linked",
     "Listener",
     "MailboxFull",
+    "MissingKey",
+    "ModelError",
     "Monitor",
     "NameTaken",
     "Names",
+    "NoModel",
     "NoProcess",
     "Normal",
     "Nursery",
     "Ref",
     "Reply",
+    "Report",
     "Request",
+    "Result",
     "ScheduledMessage",
+    "ScriptedSession",
+    "Session",
     "Shutdown",
     "Snapshot",
     "StartTimeout",
     "StateMachine",
+    "Status",
     "Stuck",
+    "Subagent",
+    "SubagentPool",
+    "Trail",
+    "Turn",
+    "TurnError",
+    "UnknownModel",
+    "Usage",
     "WrongThread",
+    "agent_of",
     "emit",
+    "fan_out",
+    "join_outputs",
     "listen",
     "open_events",
+    "open_guest",
     "open_nursery",
+    "reduce",
+    "run",
+    "run_agent",
+    "run_sync",
+    "spawn",
+    "tune_gc",
+    "watch_loop",
 ]
 
 
-def _publish_errors() -> None:
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, known_as = _LATE[name]
+    value = getattr(importlib.import_module(module), known_as)
+    globals()[name] = _published(value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _published(thing: Any) -> Any:
     # A traceback should say `standby.MailboxFull`: which folder an error lives
     # in is our business, not its reader's.  Other classes keep their module,
     # or inspect.getsource() and doctest would look for them in this file.
-    for name in __all__:
-        thing = globals()[name]
-        if isinstance(thing, type) and issubclass(thing, Exception):
-            thing.__module__ = __name__
+    if isinstance(thing, type) and issubclass(thing, Exception):
+        thing.__module__ = __name__
+    return thing
 
 
-_publish_errors()
+for _name in __all__:
+    if _name not in _LATE:
+        _published(globals()[_name])

@@ -1,10 +1,16 @@
-"""Actors: state behind a mailbox.  Knows nothing of supervision."""
+"""Actors: state behind a mailbox, a mind behind a session.  Knows nothing of supervision.
+
+What most programs need is imported with the package; the rest, when it is first
+used, so that ``import standby`` stays nearly as quick as ``import trio``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from .actor import Actor as Actor
 from .actor import ScheduledMessage as ScheduledMessage
-from .asyncio_hosting import AsyncioHost as AsyncioHost
-from .asyncio_hosting import Guest as Guest
-from .asyncio_hosting import open_guest as open_guest
 from .cell import Monitor as Monitor
 from .errors import ActorCrashed as ActorCrashed
 from .errors import ActorError as ActorError
@@ -31,7 +37,6 @@ from .exits import NoProcess as NoProcess
 from .exits import Normal as Normal
 from .exits import Shutdown as Shutdown
 from .exits import Stuck as Stuck
-from .hosting import Host as Host
 from .later import Later as Later
 from .machine import StateMachine as StateMachine
 from .message import Request as Request
@@ -40,8 +45,70 @@ from .nursery import Nursery as Nursery
 from .nursery import open_nursery as open_nursery
 from .ref import Ref as Ref
 from .reply import Reply as Reply
-from .running import run as run
-from .running import run_sync as run_sync
-from .running import tune_gc as tune_gc
 from .tree import Snapshot as Snapshot
-from .watching import watch_loop as watch_loop
+
+if TYPE_CHECKING:
+    from .agent import Agent as Agent
+    from .agent import Lifetime as Lifetime
+    from .agent import agent_of as agent_of
+    from .asyncio_hosting import AsyncioHost as AsyncioHost
+    from .asyncio_hosting import Guest as Guest
+    from .asyncio_hosting import open_guest as open_guest
+    from .hosting import Host as Host
+    from .models import MissingKey as MissingKey
+    from .models import ModelError as ModelError
+    from .models import NoModel as NoModel
+    from .models import UnknownModel as UnknownModel
+    from .result import ErrorKind as ErrorKind
+    from .result import Result as Result
+    from .result import Status as Status
+    from .result import TurnError as TurnError
+    from .running import run as run
+    from .running import run_sync as run_sync
+    from .running import tune_gc as tune_gc
+    from .session import Capabilities as Capabilities
+    from .session import Session as Session
+    from .session import Turn as Turn
+    from .sessions.scripted import ScriptedSession as ScriptedSession
+    from .subagent import Subagent as Subagent
+    from .subagent import spawn as spawn
+    from .usage import Usage as Usage
+    from .watching import watch_loop as watch_loop
+
+_LATE = {
+    "Agent": "agent",
+    "AsyncioHost": "asyncio_hosting",
+    "Capabilities": "session",
+    "ErrorKind": "result",
+    "Guest": "asyncio_hosting",
+    "Host": "hosting",
+    "Lifetime": "agent",
+    "MissingKey": "models",
+    "ModelError": "models",
+    "NoModel": "models",
+    "Result": "result",
+    "ScriptedSession": "sessions.scripted",
+    "Session": "session",
+    "Status": "result",
+    "Subagent": "subagent",
+    "Turn": "session",
+    "TurnError": "result",
+    "UnknownModel": "models",
+    "Usage": "usage",
+    "agent_of": "agent",
+    "open_guest": "asyncio_hosting",
+    "run": "running",
+    "run_sync": "running",
+    "spawn": "subagent",
+    "tune_gc": "running",
+    "watch_loop": "watching",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
