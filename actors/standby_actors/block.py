@@ -556,7 +556,9 @@ class Block:
         kind = cell.kind
         rare = cell.rare()
         rare.starter = starter
-        rare.handled_start = False
+        # Without a start hook there is nothing that the stop hook could have to wait
+        # for: it is owed from the spawn on, also to a life that has not begun.
+        rare.handled_start = kind.on_start is None
         if kind.dedicated:
             self.push_system(cell, System("life", lambda _: live(self, cell)))
         else:
@@ -741,12 +743,7 @@ class Block:
                 return
         kind = cell.kind
         rare = extra.rare
-        if (
-            kind.on_stop is not None
-            and not extra.hooked
-            and not kind.dedicated
-            and (rare is None or rare.handled_start)
-        ):
+        if kind.on_stop is not None and not extra.hooked and (rare is None or rare.handled_start):
             extra.hooked = True
             on_stop = kind.on_stop
             reason = extra.reason
