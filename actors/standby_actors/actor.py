@@ -14,7 +14,7 @@ from .exits import ExitReason
 from .kind import Overflow, StopMode, checked_seconds
 from .later import Later
 from .ref import Ref
-from .reply import Reply
+from .reply import END, Reply
 
 if TYPE_CHECKING:
     from .timers import Timer
@@ -258,6 +258,8 @@ class Actor:
 
 async def started(child: Cell[Any], starter: Reply[Any]) -> Ref[Any]:
     """Wait for the start hook of `child`; cancelled meanwhile, kill it."""
+    # So that a start hook that asks who waits for it is refused, and not timed out.
+    starter.message, starter.target = END, child
     try:
         await starter
     except trio.Cancelled:

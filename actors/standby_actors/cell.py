@@ -541,7 +541,8 @@ class Cell(Ref[M_contra]):
     def stop(self, reason: ExitReason | None = None) -> Reply[ExitReason | Stuck]:
         if self.actor is None:
             return resolved(self.args)
-        if self.mailbox is not None and self.kind.is_async and current_cell() is self:
+        # A plain handler that one of its own asks runs may order it: that does not wait.
+        if self.mailbox is not None and not self.block.stack and current_cell() is self:
             raise AskCycle(self.path, (self.path, self.path))
         if self.extra is None and self.mailbox is None and self.kind.on_stop is None:
             self.block.end(self, reason or Shutdown())
