@@ -39,6 +39,7 @@ from .exits import (
     Shutdown,
     Stuck,
     abnormal,
+    path_of_cause,
     root_cause,
 )
 from .failure import Crash, Fatal, WasCut, judge
@@ -657,13 +658,17 @@ class Block:
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""
         if cell.parent is self.root:
-            self.record(error)
+            self.record(error, cell.path)
         elif cell.parent is not None and cell.rare().unlinked:
             logger.error("actor %s crashed", cell.path, exc_info=error)
 
-    def record(self, error: BaseException) -> None:
-        """Make `error` the block's: it will raise it, and its body ends now."""
+    def record(self, error: BaseException, path: str) -> None:
+        """Make `error` the block's: it will raise it, and its body ends now.
+
+        Whoever catches it can see from a note that it was the actor at `path`.
+        """
         if not any(each is error for each in self.errors):
+            error.add_note(f"in the actor {path}")
             self.errors.append(error)
         self.body_scope.cancel(reason="an actor crashed")
 
@@ -1000,7 +1005,7 @@ class Block:
         if parent is self.root:
             cause = root_cause(reason)
             if cause is not None and isinstance(cause, Exception | BaseExceptionGroup):
-                self.record(cause)
+                self.record(cause, path_of_cause(reason, cell.path))
         else:
             self.linked_end(parent, cell, reason)
 

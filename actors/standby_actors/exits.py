@@ -117,3 +117,10 @@ def root_cause(reason: ExitReason) -> BaseException | None:
     while isinstance(reason, Linked):
         reason = reason.reason
     return reason.error if isinstance(reason, Crashed) else None
+
+
+def path_of_cause(reason: ExitReason, path: str) -> str:
+    """Which actor the chain of links starts at, for one at `path` that ended so."""
+    while isinstance(reason, Linked):
+        path, reason = reason.path, reason.reason
+    return path
