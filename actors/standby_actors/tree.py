@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
 
+import trio
 from attrs import frozen
 
 from .reply import Reply
 
 if TYPE_CHECKING:
     from .cell import Cell
+
+_TRIO = trio.__file__.removesuffix("__init__.py")
 
 State = Literal[
     "idle", "queued", "running", "waiting", "starting", "suspended", "stopping", "stuck", "ended"
@@ -128,7 +131,7 @@ def _state(cell: Cell[Any]) -> State:
             return "starting"
         if extra.worker is not None or extra.coro is not None:
             if rare is not None and rare.mail_wait is not None:
-                return "idle"
+                return "suspended" if extra.suspended else "idle"
             return "waiting"
         if extra.suspended:
             return "suspended"
@@ -150,8 +153,12 @@ def waits_on(cell: Cell[Any]) -> str:
         return "an answer of " + ", ".join(asked)
     if extra.rare is not None and extra.rare.mail_wait is not None:
         return ""
-    frames = list(await_frames(extra.coro))
-    return frames[-1] if frames else ""
+    # The line of the handler's own code says it; trio's traps below it say nothing.
+    line = ""
+    for file, frame in _frames(extra.coro):
+        if not line or not file.startswith(_TRIO):
+            line = frame
+    return line
 
 
 def await_frames(coro: Any) -> Iterator[str]:
@@ -159,6 +166,12 @@ def await_frames(coro: Any) -> Iterator[str]:
 
     trio's own ``iter_await_frames`` ends where a worker drives a handler by hand.
     """
+    for _, frame in _frames(coro):
+        yield frame
+
+
+def _frames(coro: Any) -> Iterator[tuple[str, str]]:
+    """The same, each after the path of its file."""
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         code: CodeType | None = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
@@ -166,9 +179,9 @@ def await_frames(coro: Any) -> Iterator[str]:
             # `__await__` wrappers of coroutines carry no code of their own.
             name = type(coro).__name__
             if name != "coroutine_wrapper":
-                yield name
+                yield _TRIO, name
             break
         if frame is not None:
             file = code.co_filename.rpartition("/")[2]
-            yield f"{code.co_name} ({file}:{frame.f_lineno})"
+            yield code.co_filename, f"{code.co_name} ({file}:{frame.f_lineno})"
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
