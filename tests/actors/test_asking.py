@@ -47,7 +47,7 @@ class Passes(Actor):
 class Forwards(Actor):
     """Asks its peer, if it has one, and awaits the answer."""
 
-    def __init__(self, peer: Ref[Any] | None = None) -> None:
+    def __init__(self, peer: Any = None) -> None:
         self.peer = peer
 
     async def receive(self, message: Any) -> Any:
@@ -79,7 +79,8 @@ async def test_a_plain_actor_that_is_idle_answers_within_the_call() -> None:
         reply = nursery.spawn(Echo).ask(1)
         assert reply.done
         assert await reply == 1
-        assert nursery._block.workers == 0  # no task has been started for it
+        # No task has been started for it.
+        assert nursery._block.workers == 0  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_plain_actor_that_is_at_work_is_not_entered_again() -> None:
@@ -147,7 +148,8 @@ async def test_a_handler_whose_asks_are_all_answered_at_once_lets_others_run() -
         seen.append(1)
         assert await reply == "seen"
         if not _private_read_is_off():
-            assert nursery._block.handoffs == 0  # and it needs no task for that
+            # And it needs no task of its own for that.
+            assert nursery._block.handoffs == 0  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_cancellation_is_seen_at_an_ask_that_is_answered_at_once() -> None:

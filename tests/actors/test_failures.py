@@ -508,6 +508,7 @@ async def test_a_failed_start_is_raised_where_it_was_awaited_and_nowhere_else(
 async def test_a_failed_start_that_nobody_awaits_is_a_crash(
     actor: Any, autojump_clock: MockClock
 ) -> None:
+    early: Any = None
     with pytest.raises(ExceptionGroup) as caught:
         async with open_nursery() as nursery:
             nursery.spawn(Stops, "other")
@@ -593,6 +594,7 @@ async def test_a_crash_through_an_ask_from_another_block_goes_to_its_own_owner(
         except ActorCrashed as error:
             return type(error.__cause__)
 
+    reply: Any = None
     async with open_nursery(name="asker") as outer:
         with pytest.raises(ExceptionGroup) as caught:
             async with open_nursery(name="asked") as inner:
@@ -653,6 +655,8 @@ async def test_an_asker_parked_in_another_block_hears_of_the_end(autojump_clock:
         except ActorStopped as error:
             return error.actor
 
+    target: Any = None
+    reply: Any = None
     async with open_nursery() as outer:
         async with open_nursery() as inner:
             target = inner.spawn(Worker, "x")
@@ -699,7 +703,8 @@ async def test_a_bug_of_the_runtime_fails_the_block_and_the_stop_is_still_ordere
             nursery.spawn(Stops, "a")
             nursery.spawn(Stops, "b")
             boom = nursery.spawn(Boom)
-            monkeypatch.setattr(nursery._block, "failed", broken)
+            block = nursery._block  # pyright: ignore[reportPrivateUsage]
+            monkeypatch.setattr(block, "failed", broken)
             boom.tell(1)
             await trio.sleep_forever()
     assert [type(each) for each in caught.value.exceptions] == [ZeroDivisionError]
@@ -723,8 +728,8 @@ async def test_a_crashed_actor_is_freed_once_nobody_holds_its_ref(
         def receive(self, message: Any) -> Any:
             return self.spawn(Weak)
 
-        def on_exit(self, exit: Exit) -> None:
-            LOG.append(str(exit.reason))
+        def on_exit(self, notice: Exit) -> None:
+            LOG.append(str(notice.reason))
 
     async with open_nursery() as nursery:
         ref = await nursery.spawn(Hears).ask(1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from trio.testing import MockClock
 
 from standby.testing import PumpSeam

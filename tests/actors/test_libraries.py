@@ -7,11 +7,10 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-import httpx
+import httpx2 as httpx
 import pytest
 import sniffio
 import trio
-import trio.testing
 from trio.testing import MockClock
 
 from standby_actors import Actor, ExitReason, Killed, open_nursery
@@ -76,7 +75,7 @@ async def test_threads_of_anyio_call_back_into_a_handler() -> None:
         assert await nursery.spawn(Do).ask(calls) == 5
 
 
-# ---- httpx and openai, against a server on loopback
+# ---- httpx (as openai brings it) and openai, against a server on loopback
 
 
 def answers(request: Asked) -> Answer:
