@@ -400,6 +400,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     except StopIteration as stop:
                         value = stop.value
                     block.stepping = None
+            # Whatever leaves a handler, the block judges; here it only ends the turn.
             except BaseException as error:
                 block.running = block.stepping = None
                 coro = None
