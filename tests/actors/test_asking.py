@@ -55,7 +55,8 @@ class Forwards(Actor):
             self.peer = message
             return None
         if callable(message):
-            return await message(self)
+            handler: Any = message
+            return await handler(self)
         return await self.peer.ask(message) if self.peer is not None else message
 
 
