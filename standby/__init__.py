@@ -55,24 +55,34 @@ if TYPE_CHECKING:
     from standby_actors import Agent as Agent
     from standby_actors import AsyncioHost as AsyncioHost
     from standby_actors import Capabilities as Capabilities
+    from standby_actors import ChatMessage as ChatMessage
+    from standby_actors import Closed as Closed
     from standby_actors import ErrorKind as ErrorKind
     from standby_actors import Guest as Guest
     from standby_actors import Host as Host
     from standby_actors import Lifetime as Lifetime
+    from standby_actors import LocalModelError as LocalModelError
+    from standby_actors import MessageEnded as MessageEnded
     from standby_actors import MissingKey as MissingKey
     from standby_actors import ModelError as ModelError
+    from standby_actors import NoClient as NoClient
     from standby_actors import NoModel as NoModel
     from standby_actors import Result as Result
+    from standby_actors import Retrying as Retrying
     from standby_actors import ScriptedSession as ScriptedSession
     from standby_actors import Session as Session
     from standby_actors import Status as Status
     from standby_actors import Subagent as Subagent
+    from standby_actors import TextDelta as TextDelta
     from standby_actors import Turn as Turn
     from standby_actors import TurnError as TurnError
     from standby_actors import UnknownModel as UnknownModel
     from standby_actors import Usage as Usage
     from standby_actors import agent_of as agent_of
+    from standby_actors import default_model as default_model
     from standby_actors import open_guest as open_guest
+    from standby_actors import open_local_model as open_local_model
+    from standby_actors import open_model as open_model
     from standby_actors import run as run
     from standby_actors import run_sync as run_sync
     from standby_actors import spawn as spawn
@@ -93,30 +103,40 @@ _LATE = {
     "Agent": ("standby_actors", "Agent"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
     "Capabilities": ("standby_actors", "Capabilities"),
+    "ChatMessage": ("standby_actors", "ChatMessage"),
+    "Closed": ("standby_actors", "Closed"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
     "Guest": ("standby_actors", "Guest"),
     "Held": ("standby_combinators", "Held"),
     "Host": ("standby_actors", "Host"),
     "Lifetime": ("standby_actors", "Lifetime"),
+    "LocalModelError": ("standby_actors", "LocalModelError"),
+    "MessageEnded": ("standby_actors", "MessageEnded"),
     "MissingKey": ("standby_actors", "MissingKey"),
     "ModelError": ("standby_actors", "ModelError"),
+    "NoClient": ("standby_actors", "NoClient"),
     "NoModel": ("standby_actors", "NoModel"),
     "Report": ("standby_combinators", "Report"),
     "Result": ("standby_actors", "Result"),
+    "Retrying": ("standby_actors", "Retrying"),
     "ScriptedSession": ("standby_actors", "ScriptedSession"),
     "Session": ("standby_actors", "Session"),
     "Status": ("standby_actors", "Status"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
+    "TextDelta": ("standby_actors", "TextDelta"),
     "Trail": ("standby_combinators", "Trail"),
     "Turn": ("standby_actors", "Turn"),
     "TurnError": ("standby_actors", "TurnError"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
     "Usage": ("standby_actors", "Usage"),
     "agent_of": ("standby_actors", "agent_of"),
+    "default_model": ("standby_actors", "default_model"),
     "fan_out": ("standby_combinators", "fan_out"),
     "join_outputs": ("standby_combinators", "join_outputs"),
     "open_guest": ("standby_actors", "open_guest"),
+    "open_local_model": ("standby_actors", "open_local_model"),
+    "open_model": ("standby_actors", "open_model"),
     "reduce": ("standby_combinators", "reduce"),
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
@@ -136,6 +156,8 @@ __all__ = [
     "AskTimeout",
     "AsyncioHost",
     "Capabilities",
+    "ChatMessage",
+    "Closed",
     "Crashed",
     "Down",
     "ErrorKind",
@@ -151,12 +173,15 @@ __all__ = [
     "Lifetime",
     "Linked",
     "Listener",
+    "LocalModelError",
     "MailboxFull",
+    "MessageEnded",
     "MissingKey",
     "ModelError",
     "Monitor",
     "NameTaken",
     "Names",
+    "NoClient",
     "NoModel",
     "NoProcess",
     "Normal",
@@ -166,6 +191,7 @@ __all__ = [
     "Report",
     "Request",
     "Result",
+    "Retrying",
     "ScheduledMessage",
     "ScriptedSession",
     "Session",
@@ -177,6 +203,7 @@ __all__ = [
     "Stuck",
     "Subagent",
     "SubagentPool",
+    "TextDelta",
     "Trail",
     "Turn",
     "TurnError",
@@ -184,12 +211,15 @@ __all__ = [
     "Usage",
     "WrongThread",
     "agent_of",
+    "default_model",
     "emit",
     "fan_out",
     "join_outputs",
     "listen",
     "open_events",
     "open_guest",
+    "open_local_model",
+    "open_model",
     "open_nursery",
     "reduce",
     "run",

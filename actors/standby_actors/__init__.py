@@ -57,49 +57,77 @@ if TYPE_CHECKING:
     from .hosting import Host as Host
     from .models import MissingKey as MissingKey
     from .models import ModelError as ModelError
+    from .models import NoClient as NoClient
     from .models import NoModel as NoModel
     from .models import UnknownModel as UnknownModel
+    from .models import default_model as default_model
+    from .models import open_model as open_model
+    from .result import STATUS_OF as STATUS_OF
+    from .result import ChatMessage as ChatMessage
     from .result import ErrorKind as ErrorKind
     from .result import Result as Result
     from .result import Status as Status
     from .result import TurnError as TurnError
+    from .result import failed as failed
+    from .result import succeeded as succeeded
     from .running import run as run
     from .running import run_sync as run_sync
     from .running import tune_gc as tune_gc
     from .session import Capabilities as Capabilities
+    from .session import MessageEnded as MessageEnded
+    from .session import Retrying as Retrying
     from .session import Session as Session
+    from .session import TextDelta as TextDelta
     from .session import Turn as Turn
+    from .sessions.local import LocalModelError as LocalModelError
+    from .sessions.local import open_local_model as open_local_model
     from .sessions.scripted import ScriptedSession as ScriptedSession
+    from .subagent import Closed as Closed
     from .subagent import Subagent as Subagent
     from .subagent import spawn as spawn
     from .usage import Usage as Usage
+    from .usage import total as total
     from .watching import watch_loop as watch_loop
 
 _LATE = {
     "Agent": "agent",
     "AsyncioHost": "asyncio_hosting",
     "Capabilities": "session",
+    "ChatMessage": "result",
+    "Closed": "subagent",
     "ErrorKind": "result",
     "Guest": "asyncio_hosting",
     "Host": "hosting",
     "Lifetime": "agent",
+    "LocalModelError": "sessions.local",
+    "MessageEnded": "session",
     "MissingKey": "models",
     "ModelError": "models",
+    "NoClient": "models",
     "NoModel": "models",
     "Result": "result",
+    "Retrying": "session",
+    "STATUS_OF": "result",
     "ScriptedSession": "sessions.scripted",
     "Session": "session",
     "Status": "result",
     "Subagent": "subagent",
+    "TextDelta": "session",
     "Turn": "session",
     "TurnError": "result",
     "UnknownModel": "models",
     "Usage": "usage",
     "agent_of": "agent",
+    "default_model": "models",
+    "failed": "result",
     "open_guest": "asyncio_hosting",
+    "open_local_model": "sessions.local",
+    "open_model": "models",
     "run": "running",
     "run_sync": "running",
     "spawn": "subagent",
+    "succeeded": "result",
+    "total": "usage",
     "tune_gc": "running",
     "watch_loop": "watching",
 }

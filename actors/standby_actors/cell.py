@@ -409,6 +409,7 @@ class Cell(Ref[M_contra]):
             stack.append(self)
             try:
                 value = context.run(kind.receive, self.actor, message)
+            # The cell: here, and in the pump, an exception becomes a value.
             except BaseException as error:
                 block.failed(self, error, reply)
             else:

@@ -113,6 +113,7 @@ def _drive(coro: Any, yielded: Any, context: Context, cell: Cell[Any]) -> Genera
                         "what runs on trio"
                     )
                 value = yield yielded
+            # Whatever trio throws in is the handler's to deal with.
             except BaseException as error:
                 if extra.drop:
                     _close(coro)
@@ -401,6 +402,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                         value = stop.value
                     block.stepping = None
             # Whatever leaves a handler, the block judges; here it only ends the turn.
+            # The cell, as above: an exception becomes the block's to judge.
             except BaseException as error:
                 block.running = block.stepping = None
                 coro = None
