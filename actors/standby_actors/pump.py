@@ -457,6 +457,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 block.spoiled = False
             try:
                 value = await _drive(coro, yielded, context, cell)
+            # The cell once more, for a handler that had this task.
             except BaseException as error:
                 has_failed = True
                 failure: BaseException | None = error
