@@ -27,7 +27,7 @@ from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from . import traps
 from .cell import DEAD, HELD, Cell, System, asked
-from .errors import ActorStopped, StartTimeout
+from .errors import ActorStopped, AskTimeout, StartTimeout
 from .events import Stream, current_stream
 from .exits import (
     Crashed,
@@ -618,6 +618,8 @@ class Block:
                 self.was_cut(cell, message)
                 if masked is not None:
                     self._report_masked(cell, masked)
+            case Crash(AskTimeout(is_inherited=True)) if ask is not None and ask.done:
+                pass  # who asked has given up, and took this turn along: no crash
             case Crash(raised):
                 if ask is not None:
                     resolve(ask, crashed(cell.path, raised), ERROR)

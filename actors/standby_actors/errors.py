@@ -80,6 +80,11 @@ class AskTimeout(ActorError, TimeoutError):
     on goes on, and its late answer reaches nobody.
     """
 
+    is_inherited = False
+    """Whether it was not the asker's own time that was up, but that of who asked the
+    asker.  Left uncaught, it ends that turn, for which nobody waits any more; it is
+    no crash."""
+
     def __init__(self, actor: str, seconds: float) -> None:
         super().__init__(actor, seconds)
         self.seconds = seconds

@@ -310,6 +310,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                             run(receive, actor, message)
                         if turns >= limit:
                             break
+                # The cell: here an exception of a plain handler becomes a value.
                 except BaseException as error:
                     block.failed(cell, error, message)
                 block.running = None

@@ -151,6 +151,8 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
     deadline: float | None = None
     seconds: float = 0.0
     """What the asker called the deadline."""
+    is_inherited: bool = False
+    """Whether the deadline is that of the ask which the asker was serving."""
 
     def __repr__(self) -> str:
         state = ("open", "answered", "failed", "withdrawn")[self.state]
@@ -194,6 +196,7 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
     def inherit(self, serving: Any) -> None:
         """Take over the deadline of the ask that the asker is serving, if it has one."""
         if type(serving) is Reply and serving.deadline is not None and self.message is not END:
+            self.is_inherited = self.deadline is None or serving.deadline < self.deadline
             self.bound(serving.deadline, serving.seconds)
 
     @enable_ki_protection
@@ -296,7 +299,9 @@ def resolve(reply: Reply[Any], value: Any, state: int = VALUE) -> bool:
 
 def _expire(reply: Reply[Any]) -> None:
     assert reply.target is not None
-    if resolve(reply, AskTimeout(reply.target.path, reply.seconds), ERROR):
+    error = AskTimeout(reply.target.path, reply.seconds)
+    error.is_inherited = reply.is_inherited
+    if resolve(reply, error, ERROR):
         reply.target.withdrawn(reply)
 
 

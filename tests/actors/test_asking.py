@@ -583,3 +583,21 @@ def _private_read_is_off() -> bool:
     from standby_actors import traps
 
     return traps.scope_of is None
+
+
+async def test_a_turn_that_its_askers_deadline_ended_is_no_crash(
+    autojump_clock: MockClock,
+) -> None:
+    async def waits(actor: Do, slow: Any) -> Any:
+        return await slow.ask("sleep")
+
+    async with open_nursery() as nursery:
+        slow = nursery.spawn(Worker)
+        between = nursery.spawn(Do, slow)
+        with pytest.raises(AskTimeout) as own:
+            await between.ask(waits, timeout=2)
+        await trio.testing.wait_all_tasks_blocked()
+        # Uncaught in the handler, it ended that turn and not the actor.
+        assert between.is_alive
+        assert not own.value.is_inherited
+        slow.kill()
