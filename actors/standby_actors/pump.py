@@ -402,7 +402,6 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     except StopIteration as stop:
                         value = stop.value
                     block.stepping = None
-            # Whatever leaves a handler, the block judges; here it only ends the turn.
             # The cell, as above: an exception becomes the block's to judge.
             except BaseException as error:
                 block.running = block.stepping = None
