@@ -206,7 +206,7 @@ class Block:
         self.stream = current_stream()
         self.base = contextvars.copy_context()
         self.table = gc.get_referents(self.base)[-1] if len(self.base) else None
-        self.timers = Timers(self.start_task)
+        self.timers = Timers(self.start_task, self.broke)
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
         self.body_scope = trio.CancelScope()
@@ -330,6 +330,11 @@ class Block:
         if error is not None and error is not raised:
             raise error
         return error is None and raised is not None
+
+    def broke(self, error: BaseException) -> None:
+        """Take a bug of the runtime: it is the block's error, and the block ends."""
+        self.errors.append(error)
+        self.body_scope.cancel(reason="an error of the runtime")
 
     def start_task(self, function: Callable[..., Any], *args: Any) -> None:
         """Start a task of the runtime, with the block's context and nobody else's.

@@ -82,8 +82,7 @@ async def work(block: Block) -> None:
                     # A bug of the runtime fails the block; but the pump goes on, or
                     # no stop could be ordered any more.
                     except BaseException as error:
-                        block.errors.append(error)
-                        block.body_scope.cancel(reason="an error of the runtime")
+                        block.broke(error)
                         block.running = block.stepping = block.batch = block.rest = None
                         if adopted.pop(me, None) is None and block.holder is me:
                             block.holder = None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import trio
+from trio.lowlevel import enable_ki_protection
 
 SWEEP_AT = 1024
 """Entries in the heap before the dead ones among them are looked for."""
@@ -56,12 +57,26 @@ class Timers:
     least a millisecond apart.
     """
 
-    __slots__ = ("_closed", "_heap", "_numbers", "_slack", "_sleep", "_start", "_sweep_at")
+    __slots__ = (
+        "_closed",
+        "_failed",
+        "_heap",
+        "_numbers",
+        "_slack",
+        "_sleep",
+        "_start",
+        "_sweep_at",
+    )
 
-    def __init__(self, start: Callable[[Callable[[], Any]], None]) -> None:
+    def __init__(
+        self,
+        start: Callable[[Callable[[], Any]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
         self._heap: list[Timer] = []
         self._numbers = itertools.count()
         self._start = start
+        self._failed = failed
         self._sleep: trio.CancelScope | None = None
         self._sweep_at = SWEEP_AT
         self._closed = False
@@ -96,6 +111,7 @@ class Timers:
         if self._sleep is not None:
             self._sleep.cancel()
 
+    @enable_ki_protection
     async def _tick(self) -> None:
         # Shielded, as the workers are: a stop that a cancellation began needs its
         # deadlines.  The block ends it with close().
@@ -109,8 +125,14 @@ class Timers:
             while heap and heap[0].due <= now:
                 timer = heapq.heappop(heap)
                 run, timer.run = timer.run, None
-                if run is not None:
+                if run is None:
+                    continue
+                try:
                     run(*timer.args)
+                # What runs here is the runtime's own.  A bug in it fails the block, but
+                # the other deadlines stand, or no stop would be bounded any more.
+                except BaseException as error:
+                    self._failed(error)
             while heap and heap[0].run is None:
                 heapq.heappop(heap)
             deadline = max(heap[0].due, now + self._slack) if heap else math.inf

@@ -55,9 +55,9 @@ class Snapshot:
         Args:
             most: children shown of one actor; the rest are counted.
         """
-        return "\n".join(self._lines("", "", most))
+        return "\n".join(self._lines(most))
 
-    def _lines(self, first: str, rest: str, most: int) -> Iterator[str]:
+    def _words(self) -> str:
         words = [self.name, self.state]
         if self.mailbox:
             words.append(f"{self.mailbox} waiting")
@@ -65,16 +65,31 @@ class Snapshot:
             words.append(f"life {self.incarnation}")
         if self.waits_for:
             words.append(f"on {self.waits_for}")
-        yield first + "  ".join(words)
-        shown = self.children[:most]
-        hidden = len(self.children) - len(shown)
-        for place, child in enumerate(shown):
-            is_last = place == len(shown) - 1 and not hidden
-            yield from child._lines(
-                rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "), most
-            )
-        if hidden:
-            yield f"{rest}└─ … and {hidden} more"
+        return "  ".join(words)
+
+    def _lines(self, most: int) -> Iterator[str]:
+        # What is still to be written, the next line last: not by recursion, as a tree
+        # may be deeper than the stack.
+        todo: list[tuple[str, str, Snapshot | str]] = [("", "", self)]
+        while todo:
+            first, rest, what = todo.pop()
+            if isinstance(what, str):
+                yield first + what
+                continue
+            yield first + what._words()
+            below: list[Snapshot | str] = list(what.children[:most])
+            hidden = len(what.children) - len(below)
+            if hidden:
+                below.append(f"… and {hidden} more")
+            for child in reversed(below):
+                is_last = child is below[-1]
+                todo.append(
+                    (
+                        rest + ("└─ " if is_last else "├─ "),
+                        rest + ("   " if is_last else "│  "),
+                        child,
+                    )
+                )
 
 
 def snapshot_of(cell: Cell[Any]) -> Snapshot:

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from standby_actors import Actor, AskTimeout, Nursery, Ref, open_nursery
 from tests.actors.workers import AsyncEcho, Do, Echo, Worker
+from tests.support.inside import block_of
 
 
 class Ticks(Actor):
@@ -181,3 +182,21 @@ async def block() -> AsyncGenerator[Nursery]:
 async def test_a_block_may_be_a_fixture(block: Nursery, autojump_clock: MockClock) -> None:
     assert await block.spawn(AsyncEcho).ask(1) == 1
     block.spawn(Worker).tell("short")
+
+
+async def test_a_bug_in_a_deadline_fails_the_block_and_leaves_the_other_deadlines(
+    autojump_clock: MockClock,
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as raised:
+        async with open_nursery() as nursery:
+            nursery.spawn(Worker).tell("sleep")
+            await trio.testing.wait_all_tasks_blocked()
+            block = block_of(nursery)
+            block.timers.after(1, broken)
+            await trio.sleep_forever()
+    assert [type(each) for each in raised.value.exceptions] == [ZeroDivisionError]
+    # The sleeping worker was killed by its own deadline, 0.2 s after its stop.
+    assert trio.current_time() == 1.2
