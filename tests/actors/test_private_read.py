@@ -25,21 +25,43 @@ FILES = sorted(
 )
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("file", FILES)
-def test_the_core_is_right_without_the_private_read(file: str) -> None:
+READERS = [
+    "test_asking.py",
+    "test_cancelling.py",
+    "test_context.py",
+    "test_dedicated.py",
+    "test_killing.py",
+    "test_nested_blocks.py",
+    "test_scopes.py",
+]
+"""Those whose subject is what the read decides; the rest run without it in the long run."""
+
+
+def run_without_the_read(*files: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / file)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        + [str(HERE / file) for file in files],
         cwd=HERE.parent.parent,
         env={**os.environ, "STANDBY_NO_PRIVATE": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d+ passed", done.stdout), done.stdout
 
 
+@pytest.mark.real
+def test_what_reads_the_scope_is_right_without() -> None:
+    run_without_the_read(*READERS)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("file", FILES)
+def test_the_core_is_right_without_the_private_read(file: str) -> None:
+    run_without_the_read(file)
+
+
 def test_the_files_of_the_core_are_found() -> None:
-    assert {"test_cancelling.py", "test_random_programs.py"} <= set(FILES)
+    assert {*READERS, "test_random_programs.py"} <= set(FILES)
