@@ -30,6 +30,7 @@ async def reduce(
     tokens: int | None = None,
     show: Show | None = None,
     prepare: Prepare | None = None,
+    key: str | None = None,
     concurrency: int = CONCURRENCY,
     **options: Unpack[Options],
 ) -> Report:
@@ -52,6 +53,8 @@ async def reduce(
         show: how Results become text; sections with number, name and output
             unless given.
         prepare: changes the agent for each group.
+        key: of the turns, followed by their place in the tree as in "sum@0.2";
+            the agent's name unless given.
         concurrency: groups that are reduced at the same time.
         options: about the subagents; see :class:`Options`.
 
@@ -63,6 +66,7 @@ async def reduce(
         raise ValueError("reduce() needs at least one Result")
     one = agent_of(agent)
     shown = show or _sections
+    key = one.name if key is None else key
     steps = list(results)
     async with SubagentPool(**options) as pool:
 
@@ -85,9 +89,7 @@ async def reduce(
             places = [
                 # One that is alone in its group is handed on as it is, unless
                 # it is all there is. Groups share no memory, so each has a key.
-                _Place(
-                    f"{one.name}@{height}.{at}", level[start:stop], stop - start == 1 < len(groups)
-                )
+                _Place(f"{key}@{height}.{at}", level[start:stop], stop - start == 1 < len(groups))
                 for at, (start, stop) in enumerate(groups)
             ]
             level = tuple(await map_concurrent(turn, places, concurrency))

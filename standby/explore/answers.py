@@ -25,6 +25,10 @@ POINTS = 4
 """Most findings that a small model points at in one synthesis."""
 
 
+NAMES = 2
+"""Most names that a small model gives of a file: each costs it half a second."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """What a scout says about one file, or one part of it."""
 
@@ -69,7 +73,7 @@ def finding_type(path: str, text: str, style: Style) -> Any:
     # Few names: a small model repeats itself rather than stop.
     fields = [
         ("answer", _one_of(sentences(path, text))),
-        ("names", _some_of(names, 1 if names else 0, 3)),
+        ("names", _some_of(names, 1 if names else 0, NAMES)),
     ]
     return msgspec.defstruct("Finding", fields, frozen=True, module=__name__)
 
@@ -80,6 +84,18 @@ def synthesis_type(findings: Sequence[tuple[str, str]], style: Style) -> Any:
         return Synthesis
     points = _some_of([point(path, answer) for path, answer in findings], 1, POINTS)
     return msgspec.defstruct("Points", [("points", points)], frozen=True, module=__name__)
+
+
+def merged_type(parts: Sequence[Any], style: Style) -> Any:
+    """The type of one answer about a file, out of those about its parts."""
+    if style == "write":
+        return Finding
+    names = list(dict.fromkeys(name for part in parts for name in part.names))
+    fields = [
+        ("answer", _one_of(list(dict.fromkeys(part.answer for part in parts)))),
+        ("names", _some_of(names, 1 if names else 0, NAMES)),
+    ]
+    return msgspec.defstruct("Finding", fields, frozen=True, module=__name__)
 
 
 def point(path: str, answer: str) -> str:

@@ -154,7 +154,7 @@ def read_directory(
         elif isinstance(found, Skipped):
             skipped.append(found)
         else:
-            read = _read_file(found, found.relative_to(root).as_posix(), file_limit)
+            read = _read_file(found, _name(found, root), file_limit)
             if isinstance(read, Skipped):
                 skipped.append(read)
             elif len(files) == files_limit:
@@ -188,11 +188,11 @@ def _walk(root: Path) -> Iterator[Path | Skipped | None]:
             with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
-            yield Skipped(folder.relative_to(root).as_posix() + "/", _words(error))
+            yield Skipped(_name(folder, root) + "/", _words(error))
             continue
         for entry in listed:
             path = Path(entry.path)
-            name = path.relative_to(root).as_posix()
+            name = _name(path, root)
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
             except OSError as error:
@@ -210,6 +210,12 @@ def _walk(root: Path) -> Iterator[Path | Skipped | None]:
                 yield Skipped(name, "by its name it may hold secrets")
             else:
                 yield path
+
+
+def _name(path: Path, root: Path) -> str:
+    # The name of a file is bytes; those that are no text would be refused by
+    # whoever prints or sends it.
+    return path.relative_to(root).as_posix().encode(errors="backslashreplace").decode()
 
 
 def _rules_above(root: Path) -> list[_Rules]:

@@ -17,7 +17,7 @@ from standby_combinators.tokens import estimate_tokens
 
 NAMES_LIMIT = 24
 """Most names that are offered for quoting."""
-SENTENCES_LIMIT = 8
+SENTENCES_LIMIT = 6
 """Most sentences that are offered for quoting."""
 SENTENCE_LIMIT = 240
 """Characters of the longest sentence that is offered."""
@@ -102,7 +102,9 @@ def quotable(path: str, text: str, limit: int = NAMES_LIMIT) -> tuple[str, ...]:
         words = Counter(re.findall(r"[^\W\d]\w{2,}", text))
         # Long words that come often say most about a text of which nothing is known.
         names.update(dict.fromkeys(sorted(words, key=lambda w: (-words[w] * len(w), w))))
-    return tuple(name for name in names if occurs(name, text))[:limit]
+    # Sorting keeps the order otherwise: what is private tells least.
+    telling = sorted(names, key=lambda name: name.startswith("_"))
+    return tuple(name for name in telling if occurs(name, text))[:limit]
 
 
 def sentences(path: str, text: str, limit: int = SENTENCES_LIMIT) -> tuple[str, ...]:
@@ -224,7 +226,7 @@ def _of_lines(text: str) -> Sketch:
             definitions.append(Definition(line.rstrip(" {:").strip()[:120], name))
         elif comment := _COMMENT.match(line):
             if at_top and not line.startswith("#!"):
-                says.append(line[comment.end() :].removesuffix("*/").removesuffix("-->").strip())
+                says.append(re.sub(r"(\*/|-->|\"\"\")\s*$", "", line[comment.end() :]).strip())
         elif line.strip() or says:
             at_top = False
     return Sketch(_paragraph("\n".join(says)), tuple(definitions))

@@ -87,6 +87,11 @@ def test_a_file_of_a_gigabyte_is_named_and_never_opened(tmp_path: Path) -> None:
     assert reasons(reading) == {"large.txt": "1.1 GB, more than the limit of 1 MB"}
 
 
+def test_a_name_that_is_no_text_is_written_out(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    assert names(read_directory(tmp_path)) == ["caf\\udce9.txt"]
+
+
 def test_the_limit_of_a_file_can_be_chosen(tmp_path: Path) -> None:
     put(tmp_path, {"six.txt": "sixsix", "seven.txt": "seveneE"})
     reading = read_directory(tmp_path, file_limit=6)
