@@ -54,7 +54,9 @@ def report(refs: list[Ref[Any]], hooks: dict[int, str]) -> None:
         return [type(await ref.join()).__name__ for ref in refs]
 
     alive = [ref.is_alive for ref in refs]
-    print(json.dumps({"reasons": trio.run(reasons), "alive": alive, "hooks": hooks}), flush=True)
+    what = {"reasons": trio.run(reasons), "alive": alive, "hooks": hooks}
+    print()  # an interrupt may have come before the end of the line
+    print(json.dumps(what), flush=True)
 
 
 if __name__ == "__main__":

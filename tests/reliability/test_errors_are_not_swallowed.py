@@ -68,13 +68,17 @@ async def test_a_chain_of_tells_that_breaks_ends_the_run_and_says_who_broke_it(
 async def test_a_body_that_is_done_before_the_crash_comes_raises_it_all_the_same(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    ran: list[str] = []
-    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="b cannot")):
+    class Late(Actor):
+        """Fails while its block is being left."""
+
+        async def receive(self, message: Any) -> None:
+            await trio.sleep(1)
+            raise ValueError("too late")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="too late")):
         async with open_nursery() as nursery:
-            b: Ref[Any] = nursery.spawn(Link, ran, "b")
+            nursery.spawn(Late).tell("go")
             await trio.testing.wait_all_tasks_blocked()
-            b.tell("go")
-            await trio.lowlevel.checkpoint()
 
 
 async def test_a_crash_below_an_owner_ends_the_owner_and_names_the_one_that_failed(
