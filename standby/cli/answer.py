@@ -99,6 +99,8 @@ def footing(found: Exploration) -> Iterator[str]:
     answered = found.answered
     sketched = sum(each.view == "sketch" for each in answered)
     read = plural(len(answered), "file")
+    if found.unanswered:
+        read = f"{len(answered)} of {plural(len(found.files), 'file')}"
     if sketched:
         read += (
             f", {sketched} of them as a sketch (what it defines and says of it; --whole reads"

@@ -166,7 +166,8 @@ def _conclude(found: Exploration, interrupted: bool, *, silent: bool) -> int:
         count = f"{len(found.answered)} of {len(found.files)} files were answered until then"
         return _fail(f"interrupted; {count}", INTERRUPTED)
     if found.error is not None:
-        return _fail(one_line(found.error.message), FAILED)
+        why = one_line(found.error.message)
+        return _fail(f"not answered: {why}", FAILED)
     return ANSWERED
 
 

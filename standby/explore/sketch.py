@@ -62,11 +62,16 @@ def sketch(path: str, text: str) -> Sketch | None:
         Adds numbers.
         def add(a, b): Their sum.
     """
+    found = _outline(path, text)
+    return found if found.definitions else None
+
+
+def _outline(path: str, text: str) -> Sketch:
     suffix = path.rpartition(".")[2].lower()
     found = _of_python(text) if suffix in ("py", "pyi") else None
     if found is None:
         found = _of_markdown(text) if suffix in ("md", "rst", "markdown") else _of_lines(text)
-    return found if found.definitions else None
+    return found
 
 
 def condense(path: str, text: str, tokens: int) -> str | None:
@@ -118,8 +123,8 @@ def sentences(path: str, text: str, limit: int = SENTENCES_LIMIT) -> tuple[str, 
         >>> sentences("a.txt", "Dear reader. Hello.\\n\\nIt rains again today. Farewell.")
         ('Dear reader.', 'It rains again today.')
     """
-    found = sketch(path, text)
-    said = [found.says, *(each.says for each in found.definitions)] if found else []
+    found = _outline(path, text)
+    said = [found.says, *(each.says for each in found.definitions)]
     if not any(said):
         said = [_paragraph(each) for each in re.split(r"\n\s*\n", text)]
     whole = dict.fromkeys(_sentence(each) for each in said)

@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from standby_actors.events import emit
-from standby_actors.models import LOCAL, default_model, open_model
+from standby_actors.models import LOCAL, default_model, model_settings, open_model
 from standby_combinators.pool import Options
 
 from .answers import Style
@@ -87,6 +87,9 @@ async def open_explorer(
         ModelError: there is no such model, or no way to ask it.
     """
     name = model or default_model(env)
+    if name.partition("/")[0].partition(":")[0] != "local":
+        # A name or a key that is no good is told before anything is read.
+        model_settings(name, env)
     reading = await trio.to_thread.run_sync(
         partial(read_directory, directory, file_limit=file_limit, files_limit=files_limit),
         abandon_on_cancel=True,

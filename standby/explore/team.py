@@ -43,6 +43,8 @@ _HOPELESS = 3
 
 _CUT_SHARE = 0.4
 """A server that counted less than this share of a prompt has not read all of it."""
+_CUT_FLOOR = 1_000
+"""Tokens of a prompt that no context is too small for."""
 
 
 @define(eq=False)
@@ -123,7 +125,8 @@ class Explorer:
         if result is None:
             error = why_unanswered(files)
         elif result.error is not None:
-            error = result.error
+            why = f"the files were read, and summing up failed: {result.error.message}"
+            error = TurnError(result.error.kind, why, result.error.retryable)
         else:
             read = {each.path for each in files if each.status == "ok"}
             checked = check_synthesis(result.value, read)
@@ -317,7 +320,7 @@ def _read_whole(result: Result, agent: Agent, task: str) -> Result:
     """
     expected = estimate_tokens(f"{agent.mind}{task}")
     counted = result.usage.input_tokens
-    if not result.ok or not counted or counted >= _CUT_SHARE * expected:
+    if not result.ok or expected < _CUT_FLOOR or not 0 < counted < _CUT_SHARE * expected:
         return result
     why = f"the model's server read {counted} of about {expected} tokens"
     return failed(

@@ -110,6 +110,7 @@ def test_sentences_offered_are_those_of_the_file() -> None:
         "Holds the state of an actor.",
         "Begin a life.",
     )
+    assert sentences("__init__.py", '"""Only this."""\n') == ("Only this.",)
     assert sentences("data.csv", "1,2\n3,4\n") == ("1,2 3,4",)
     assert sentences("long.txt", "word " * 200) == ()
 
