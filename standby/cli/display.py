@@ -22,7 +22,7 @@ from standby_actors.events import Listener, open_events
 from standby_actors.usage import compact
 
 from .picture import Picture, Row
-from .text import clock, one_line, saying
+from .text import clock, one_line, plural, saying
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -96,7 +96,7 @@ def _print(console: Console, line: str) -> None:
 def told(picture: Picture, what: str, key: str) -> str | None:
     """The line about an event that `picture` has taken; None where there is nothing to say."""
     if what == "explore.planned":
-        return f"reading {len(picture.rows)} files with {picture.model}"
+        return f"reading {plural(len(picture.rows), 'file')} with {picture.model}"
     if what == "explore.stage":
         return f"{picture.stage} ..."
     if what == "subagent.retry":
