@@ -65,6 +65,11 @@ class Report(Result, frozen=True, kw_only=True, repr_omit_defaults=True):
     steps: tuple[Result, ...] = ()
     """One Result for each turn, in the order that the combinator promises."""
 
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The steps, as the next combinator takes them: ``reduce(agent, report.results, …)``."""
+        return self.steps
+
 
 def report(
     last: Result, steps: tuple[Result, ...], usage: Usage, *, output: str | None = None

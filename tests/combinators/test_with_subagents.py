@@ -98,7 +98,7 @@ async def test_one_failing_branch_discards_none_of_the_others(
     assert model.open == 0
     assert trio.lowlevel.current_statistics().tasks_living == before
 
-    answer = await reduce(SCOUT, done.steps, "0 Sum up.", model=ScriptedModel(by_the_card))
+    answer = await reduce(SCOUT, done.results, "0 Sum up.", model=ScriptedModel(by_the_card))
     assert answer.ok
     assert [step.status for step in answer.steps] == [*(s.status for s in done.steps), "ok"]
 
