@@ -173,6 +173,7 @@ class Block:
         # ---- counts
         self.numbered = 0
         self.dead_letters = 0
+        self.late_replies = 0
         self.drops: collections.Counter[str] = collections.Counter()
         self.masked = 0
         self.crashes = 0
@@ -222,6 +223,7 @@ class Block:
         )
         root.mailbox = None
         root.parent = None
+        root.number = 0
         root.args = None
         root.extra = None
         root.actor = _Root()
@@ -522,7 +524,14 @@ class Block:
                 extra.rare.farewell = []
             extra.rare.farewell.append((reply, value))
             return
-        resolve(reply, value)
+        if not resolve(reply, value):
+            self.late(cell)
+
+    def late(self, cell: Cell[Any]) -> None:
+        """Count and report an answer that came when its asker had given up."""
+        self.late_replies += 1
+        if self.stream.listeners:
+            self.emit("actor.late_reply", cell)
 
     def _is_an_answer(self, cell: Cell[Any], value: Any, message: Any) -> bool:
         """Whether what a handler returned is a promise that is still free; else it crashes."""

@@ -120,7 +120,6 @@ class Rare:
         "mail_wait",
         "monitors",
         "name",
-        "number",
         "postponed",
         "quit",
         "senders",
@@ -156,7 +155,6 @@ class Rare:
         """The task of a dedicated actor while it waits for mail."""
         self.monitors: list[Monitor] | None = None
         self.name: str | None = None
-        self.number = 0
         self.postponed: list[tuple[Any, Later[Any]]] | None = None
         self.quit = False
         """Whether its end is nobody's business: its starter has been told."""
@@ -246,7 +244,17 @@ class Cell(Ref[M_contra]):
     keeps it busy (starting, running, waiting, stopping, ended) gives it a list.
     """
 
-    __slots__ = ("__weakref__", "actor", "args", "block", "extra", "kind", "mailbox", "parent")
+    __slots__ = (
+        "__weakref__",
+        "actor",
+        "args",
+        "block",
+        "extra",
+        "kind",
+        "mailbox",
+        "number",
+        "parent",
+    )
 
     actor: Any
     args: Any
@@ -254,6 +262,9 @@ class Cell(Ref[M_contra]):
     extra: Extra | None
     kind: Kind
     mailbox: Any  # list[Any] | None; as such the pump would need a check at every use
+    number: int
+    """Its place among all that its block has spawned.  Given at the spawn: given to who
+    first reads a path, it would depend on who listens."""
     parent: Cell[Any] | None
 
     def __repr__(self) -> str:
@@ -290,12 +301,7 @@ class Cell(Ref[M_contra]):
             return rare.name
         if self.parent is None:
             return self.block.name
-        rare = self.rare()
-        if not rare.number:
-            # Numbered when first asked for: a name that nobody reads costs nothing.
-            self.block.numbered += 1
-            rare.number = self.block.numbered
-        return f"{self.kind.name}#{rare.number}"
+        return f"{self.kind.name}#{self.number}"
 
     @property
     def incarnation(self) -> int:
@@ -515,6 +521,7 @@ class Cell(Ref[M_contra]):
         child.kind = kind
         child.mailbox = None
         child.parent = self
+        child.number = block.numbered = block.numbered + 1
         child.args = None
         child.extra = None
         child.actor = instance

@@ -25,26 +25,6 @@ def is_debugging(debug: bool | None) -> bool:
     return bool(os.environ.get("STANDBY_DEBUG")) if debug is None else debug
 
 
-def label_of(cell: Cell[Any]) -> str:
-    """The path of `cell`, read from any thread.
-
-    Asking for the path may give the cell its number, which is for its own thread
-    to do; here one without a number is called by its kind alone.
-    """
-    names: list[str] = []
-    each: Cell[Any] | None = cell
-    while each is not None:
-        rare = each.extra.rare if each.extra is not None else None
-        if rare is not None and rare.name is not None:
-            names.append(rare.name)
-        elif rare is not None and rare.number:
-            names.append(f"{each.kind.name}#{rare.number}")
-        else:
-            names.append(each.kind.name)
-        each = each.parent
-    return "/".join(reversed(names))
-
-
 class CheckedCell(Cell[M_contra]):
     """A cell that refuses to be used outside the thread of its block."""
 
@@ -52,7 +32,7 @@ class CheckedCell(Cell[M_contra]):
 
     def _check(self) -> None:
         if threading.get_ident() != self.block.thread:
-            raise WrongThread(label_of(self))
+            raise WrongThread(self.path)
 
     def tell(self, message: M_contra, /) -> None:
         self._check()

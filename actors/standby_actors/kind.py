@@ -79,7 +79,8 @@ class Kind:
         Raises:
             ValueError: an option is out of its range; it says which.
         """
-        key = (capacity, overflow, shutdown, start_timeout, stop_mode, dedicated)
+        # Its type too: True is equal to 1, and is no capacity.
+        key = (type(capacity), capacity, overflow, shutdown, start_timeout, stop_mode, dedicated)
         kind = self.derived.get(key)
         if kind is None:
             kind = self.derived[key] = evolve(

@@ -232,6 +232,11 @@ class Nursery:
         return self._block.dead_letters
 
     @property
+    def late_replies(self) -> int:
+        """Answers of actors of this block whose askers had given up; nobody got them."""
+        return self._block.late_replies
+
+    @property
     def drops(self) -> dict[str, int]:
         """Messages that the bound of a mailbox kept out, by what was done with them."""
         return dict(self._block.drops)

@@ -303,8 +303,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                                     (extra := cell.extra) is not None and extra.alert
                                 ):
                                     block.answer(cell, message, value)
-                                else:
-                                    resolve(message, value, VALUE)
+                                elif not resolve(message, value, VALUE):
+                                    block.late(cell)
                         else:
                             run(receive, actor, message)
                         if turns >= limit:
@@ -427,8 +427,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 elif type(value) in HELD or (extra is not None and extra.alert):
                     # The answer may find fault with the value, and fail the actor.
                     block.answer(cell, message, value)
-                else:
-                    resolve(message, value, VALUE)
+                elif not resolve(message, value, VALUE):
+                    block.late(cell)
                 if is_cut:
                     _after_turn(block, cell, batch, rest)
                     break

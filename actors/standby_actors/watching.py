@@ -17,7 +17,6 @@ from attrs import frozen
 
 from .block import open_blocks
 from .cell import Cell
-from .checked import label_of
 from .events import emit
 from .kind import checked_seconds
 from .reply import adopted
@@ -97,7 +96,7 @@ class _Watch:
         if frame is None:
             return None
         cell = self._holder(task)
-        actor = label_of(cell) if cell is not None else task.name
+        actor = cell.path if cell is not None else task.name
         return Hold(actor, seconds, _render(frame))
 
     def _holder(self, task: trio.lowlevel.Task) -> Cell[Any] | None:

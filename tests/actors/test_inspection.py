@@ -298,7 +298,7 @@ async def test_the_rendered_tree_shows_who_is_alive_what_each_waits_for_and_its_
             "├─ till  suspended  1 waiting",
             "├─ desk  waiting  on an answer of shop/till",
             "│  └─ leaf  idle",
-            "└─ Echo#1  idle",
+            "└─ Echo#4  idle",
         ]
         till.resume()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from standby_actors import Actor, AskTimeout, Later, Ref, open_nursery
 
@@ -148,3 +149,16 @@ async def test_of_a_thousand_asks_around_their_timeout_each_success_has_its_own_
     assert sum(outcomes.values()) == 1000
     assert outcomes["answered"] > 50
     assert outcomes["timed out"] > 50
+
+
+async def test_a_late_answer_is_counted_and_reaches_nobody(autojump_clock: MockClock) -> None:
+    async def slowly(message: int) -> int:
+        await trio.sleep(message)
+        return message
+
+    async with open_nursery() as nursery:
+        slow = nursery.spawn(slowly)
+        with pytest.raises(AskTimeout):
+            await slow.ask(3, timeout=2)
+        assert await slow.ask(1) == 1
+        assert nursery.late_replies == 1
