@@ -26,7 +26,7 @@ import trio
 from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System, asked
+from .cell import DEAD, HELD, Cell, System, asked, youngest
 from .errors import ActorStopped, AskTimeout, StartTimeout
 from .events import Stream, current_stream
 from .exits import (
@@ -748,10 +748,7 @@ class Block:
             extra.advancing = True
             count = 0
             while children:
-                # The youngest.  Taken out and put back, as this alone clears away the
-                # places of those that have ended: looking would walk over them all.
-                child, _ = children.popitem()
-                children[child] = None
+                child = youngest(children)
                 if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
                     self.end(child, _SHUTDOWN)
                 else:

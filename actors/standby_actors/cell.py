@@ -706,6 +706,15 @@ def asked(message: Any) -> Reply[Any] | None:
     return message if type(message) is Reply else None
 
 
+def youngest(children: dict[Cell[Any], None]) -> Cell[Any]:
+    """The child that was started last."""
+    # Taken out and put back, as this alone clears away the places of those that have
+    # ended: looking would walk over them all.
+    child, _ = children.popitem()
+    children[child] = None
+    return child
+
+
 def as_cell(ref: Ref[Any]) -> Cell[Any]:
     """The cell behind `ref`."""
     if not isinstance(ref, Cell):

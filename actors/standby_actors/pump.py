@@ -33,7 +33,7 @@ from trio.lowlevel import (
 )
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System, changed
+from .cell import DEAD, HELD, Cell, System, changed, youngest
 from .errors import LeakedScope
 from .reply import REWAIT, VALUE, YIELD, Reply, adopted, now, resolve
 from .traps import CHECKPOINT_TRAP, FAILED, SUCCEEDED, WaitTrap, trap
@@ -572,7 +572,7 @@ async def live(block: Block, cell: Cell[Any]) -> None:
 
         await trap(WaitTrap(abort))
     while extra.children and not extra.killed:
-        await next(reversed(extra.children)).stop()
+        await youngest(extra.children).stop()
     if kind.on_stop is not None and not extra.killed and rare.handled_start:
         extra.hooked = True
         on_stop = kind.on_stop
