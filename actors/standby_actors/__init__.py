@@ -2,6 +2,9 @@
 
 from .actor import Actor as Actor
 from .actor import ScheduledMessage as ScheduledMessage
+from .asyncio_hosting import AsyncioHost as AsyncioHost
+from .asyncio_hosting import Guest as Guest
+from .asyncio_hosting import open_guest as open_guest
 from .cell import Monitor as Monitor
 from .errors import ActorCrashed as ActorCrashed
 from .errors import ActorError as ActorError
@@ -28,6 +31,7 @@ from .exits import NoProcess as NoProcess
 from .exits import Normal as Normal
 from .exits import Shutdown as Shutdown
 from .exits import Stuck as Stuck
+from .hosting import Host as Host
 from .later import Later as Later
 from .machine import StateMachine as StateMachine
 from .message import Request as Request
@@ -36,4 +40,8 @@ from .nursery import Nursery as Nursery
 from .nursery import open_nursery as open_nursery
 from .ref import Ref as Ref
 from .reply import Reply as Reply
+from .running import run as run
+from .running import run_sync as run_sync
+from .running import tune_gc as tune_gc
 from .tree import Snapshot as Snapshot
+from .watching import watch_loop as watch_loop

@@ -44,6 +44,9 @@ class Actor:
     - ``inspect_state(self)``: what :meth:`Ref.get_state` answers.
     """
 
+    # So that a subclass with slots of its own has no dict: half of what it weighs.
+    __slots__ = ("ref",)
+
     ref: Ref[Any]
     """Its own ref; there from ``on_start`` on."""
 

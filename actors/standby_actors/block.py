@@ -26,7 +26,7 @@ import trio
 from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from . import traps
-from .cell import DEAD, Cell, System, asked
+from .cell import DEAD, HELD, Cell, System, asked
 from .errors import ActorStopped, StartTimeout
 from .events import Stream, current_stream
 from .exits import (
@@ -504,14 +504,9 @@ class Block:
 
     def answer(self, cell: Cell[Any], reply: Reply[Any], value: Any) -> None:
         """Answer an ask whose handler returned `value`, which may need thought."""
-        if type(value) is Later:
-            value.bind(cell, reply)
-            return
-        if type(value) is Reply or type(value) is CoroutineType:
-            if type(value) is CoroutineType:
-                value.close()
-            what = f"{cell.kind.name}.receive returned an awaitable; make it async def and await"
-            self.failed(cell, TypeError(what), reply)
+        if type(value) in HELD:
+            if self._is_an_answer(cell, value, reply):
+                value.bind(cell, reply)
             return
         extra = cell.extra
         if extra is not None and extra.stopping and extra.rare is not None and extra.rare.leaving:
@@ -523,11 +518,32 @@ class Block:
             return
         resolve(reply, value)
 
+    def _is_an_answer(self, cell: Cell[Any], value: Any, message: Any) -> bool:
+        """Whether what a handler returned is a promise that is still free; else it crashes."""
+        name = f"{cell.kind.name}.receive"
+        if type(value) is Later:
+            if value.asked is None:
+                return True
+            what = f"{name} returned the same Later for two asks; make one for each"
+            self.failed(cell, RuntimeError(what), message)
+            return False
+        if type(value) is CoroutineType:
+            value.close()
+        what = f"{name} returned an awaitable; make it async def and await"
+        self.failed(cell, TypeError(what), message)
+        return False
+
     def turn_over(self, cell: Cell[Any], message: Any, value: Any) -> None:
         """Do what follows a turn that ended with `value`."""
         if type(message) is Reply:
             self.answer(cell, message, value)
         elif type(message) is System:
+            if (
+                message.later is not None
+                and type(value) in HELD
+                and not self._is_an_answer(cell, value, message)
+            ):
+                return
             if message.then is not None:
                 message.then(cell, value)
             if message.reply is not None:
@@ -540,7 +556,9 @@ class Block:
         kind = cell.kind
         rare = cell.rare()
         rare.starter = starter
-        rare.handled_start = False
+        # Without a start hook there is nothing that the stop hook could have to wait
+        # for: it is owed from the spawn on, also to a life that has not begun.
+        rare.handled_start = kind.on_start is None
         if kind.dedicated:
             self.push_system(cell, System("life", lambda _: live(self, cell)))
         else:
@@ -552,6 +570,9 @@ class Block:
     def started(self, cell: Cell[Any], _: Any) -> None:
         """Note that the start hook is done, and tell who waits for it."""
         rare = cell.rare()
+        assert cell.extra is not None
+        if cell.extra.killed:
+            return  # too late; who waits is told so when it has ended
         rare.handled_start = True
         if rare.start_deadline is not None:
             rare.start_deadline.cancel()
@@ -683,8 +704,9 @@ class Block:
             ):
                 self.interrupt(cell)
         elif first:
-            if extra.children and cell.parent is not None:
-                self.enqueue(cell)  # not by recursion: a tree may be deeper than the stack
+            if (extra.children or cut) and cell.parent is not None:
+                # Not by recursion, neither down nor up: a tree may be deeper than the stack.
+                self.enqueue(cell)
             else:
                 self.advance(cell)
         if first and cell.actor is not None:
@@ -718,12 +740,7 @@ class Block:
                 return
         kind = cell.kind
         rare = extra.rare
-        if (
-            kind.on_stop is not None
-            and not extra.hooked
-            and not kind.dedicated
-            and (rare is None or rare.handled_start)
-        ):
+        if kind.on_stop is not None and not extra.hooked and (rare is None or rare.handled_start):
             extra.hooked = True
             on_stop = kind.on_stop
             reason = extra.reason
@@ -833,6 +850,9 @@ class Block:
         stoppers, rare.stoppers = rare.stoppers, None
         for stopper in stoppers or ():
             resolve(stopper, stuck)
+        if rare.starter is not None:
+            starter, rare.starter = rare.starter, None
+            resolve(starter, rare.start_error or cell.stopped_error(), ERROR)
         if extra.worker is not None:
             traps.pierce(extra.worker, extra.scope)
         rare.deadline = self.timers.after(self.grace, self._drop, cell)
@@ -942,20 +962,21 @@ class Block:
         for timer in (rare.deadline, rare.silence, rare.start_deadline, *(rare.timers or ())):
             if timer is not None:
                 timer.cancel()
-        error = cell.stopped_error()
-        laters, rare.laters = rare.laters, None
-        for later in laters or ():
-            later.break_off(error)
-        for _, later in rare.postponed or ():
-            later.break_off(error)
-        rare.postponed = None
+        if rare.laters or rare.postponed:
+            error = cell.stopped_error()
+            laters, rare.laters = rare.laters, None
+            for later in laters or ():
+                later.break_off(error)
+            for _, later in rare.postponed or ():
+                later.break_off(error)
+            rare.postponed = None
         for reply, value in rare.farewell or ():
             resolve(reply, value)
         rare.farewell = None
         if rare.name is not None or rare.groups:
             self.names.forget(cell, rare.name, rare.groups)
         if rare.starter is not None:
-            resolve(rare.starter, rare.start_error or error, ERROR)
+            resolve(rare.starter, rare.start_error or cell.stopped_error(), ERROR)
         monitors, rare.monitors = rare.monitors, None
         for monitor in monitors or ():
             monitor.fire(reason)

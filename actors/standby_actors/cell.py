@@ -275,20 +275,26 @@ class Cell(Ref[M_contra]):
 
     @property
     def path(self) -> str:
-        parent = self.parent
+        # Not by recursion: a tree may be deeper than the stack.
+        names = [self._own_name()]
+        above = self.parent
+        while above is not None:
+            names.append(above._own_name())
+            above = above.parent
+        return "/".join(reversed(names))
+
+    def _own_name(self) -> str:
         rare = self.extra.rare if self.extra is not None else None
         if rare is not None and rare.name is not None:
-            own = rare.name
-        elif parent is None:
-            own = self.block.name
-        else:
-            rare = self.rare()
-            if not rare.number:
-                # Numbered when first asked for: a name that nobody reads costs nothing.
-                self.block.numbered += 1
-                rare.number = self.block.numbered
-            own = f"{self.kind.name}#{rare.number}"
-        return f"{parent.path}/{own}" if parent is not None else own
+            return rare.name
+        if self.parent is None:
+            return self.block.name
+        rare = self.rare()
+        if not rare.number:
+            # Numbered when first asked for: a name that nobody reads costs nothing.
+            self.block.numbered += 1
+            rare.number = self.block.numbered
+        return f"{self.kind.name}#{rare.number}"
 
     @property
     def incarnation(self) -> int:
@@ -384,6 +390,8 @@ class Cell(Ref[M_contra]):
 
     @enable_ki_protection
     def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
         reply: Reply[Any] = Reply(message, self)
         kind = self.kind
         block = self.block
@@ -423,8 +431,6 @@ class Cell(Ref[M_contra]):
         else:
             self.tell(reply)  # type: ignore[arg-type]  # the envelope, not a message
         if timeout is not None and reply.state == OPEN:
-            if not timeout >= 0:
-                raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
             reply.bound(block.time() + timeout, timeout)
         return reply
 

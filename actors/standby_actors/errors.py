@@ -58,7 +58,8 @@ class AskCycle(ActorError):
     """Raised at once by an ask that would wait for itself through others.
 
     :attr:`path` names the actors in the order in which they wait for one
-    another; the first and the last are the same.  Nothing was sent.
+    another; the first and the last are the same.  A message that has not been
+    begun is withdrawn.
     """
 
     def __init__(self, actor: str, path: tuple[str, ...]) -> None:

@@ -57,7 +57,11 @@ class Linked:
     reason: ExitReason
 
     def __str__(self) -> str:
-        return f"linked to {self.path}, which {self.reason}"
+        first = self
+        while isinstance(first.reason, Linked):  # not by recursion: a chain may be long
+            first = first.reason
+        through = f" and through it to {first.path}" if first is not self else ""
+        return f"linked to {self.path}{through}, which {first.reason}"
 
 
 @frozen

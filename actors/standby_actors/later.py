@@ -64,8 +64,7 @@ class Later(Generic[A]):
 
     def bind(self, cell: Cell[Any], reply: Reply[Any]) -> None:
         """Tie the promise to the ask whose handler returned it."""
-        if self._reply is not None:
-            raise RuntimeError("the same Later was returned for two asks")
+        assert self._reply is None
         self._reply = reply
         if self._answer is not None:
             resolve(reply, *self._answer)

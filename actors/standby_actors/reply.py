@@ -173,6 +173,15 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
             if self.target is not None:
                 self.target.withdrawn(self)
 
+    def _refuse_cycle(self, asker: Cell[Any]) -> None:
+        try:
+            refuse_cycle(asker, self.target)
+            if self.message is END:
+                refuse_end_of_owner(asker, self.target)
+        except AskCycle:
+            self.withdraw()  # nobody would hear the answer
+            raise
+
     def bound(self, deadline: float, seconds: float) -> None:
         """Give up at `deadline`, with :class:`AskTimeout`, unless one is earlier already."""
         target = self.target
@@ -200,10 +209,12 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
                 extra = cell.extra or cell.grow()
                 target = self.target
                 if target is not None:
-                    if target is cell or (target.extra is not None and target.extra.is_waiting()):
-                        refuse_cycle(cell, target)
-                    if self.message is END:
-                        refuse_end_of_owner(cell, target)
+                    if (
+                        target is cell
+                        or self.message is END
+                        or (target.extra is not None and target.extra.is_waiting())
+                    ):
+                        self._refuse_cycle(cell)
                     serving = cell.block.serving
                     if type(serving) is Reply and serving.deadline is not None:
                         self.inherit(serving)
@@ -229,9 +240,7 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
             waits: Extra | None = None
             if cell is not None and self.target is not None:
                 waits = cell.extra or cell.grow()
-                refuse_cycle(cell, self.target)
-                if self.message is END:
-                    refuse_end_of_owner(cell, self.target)
+                self._refuse_cycle(cell)
                 self.inherit(waits.message)
                 waits.also = (*waits.also, self)
             self.waiter = task
@@ -255,9 +264,9 @@ class Reply(msgspec.Struct, Generic[R], eq=False):
         elif now.inline >= INLINE_ASKS:
             now.inline = 0
             yield from checkpoint().__await__()  # noqa: ASYNC105 - as above
-        elif traps.scope_of is None or traps.is_cancelled(current_task()):
+        elif traps.scope_of is None or traps.scope_of(current_task()).effectively_cancelled:
             yield from checkpoint_if_cancelled().__await__()  # noqa: ASYNC105 - this is its await
-        return self.result()
+        return self.value if self.state == VALUE else self.result()
 
     def result(self) -> R:
         """What it resolved to: returned, or raised."""

@@ -68,15 +68,6 @@ scope_of: Callable[[Task], Any] | None = _scope_reader()
 """Reads the identity of a task's innermost cancel scope; None where that cannot be had."""
 
 
-def is_cancelled(task: Task) -> bool:
-    """Whether `task` would get ``Cancelled`` at its next checkpoint.
-
-    Only called where :data:`scope_of` is there.
-    """
-    assert scope_of is not None
-    return bool(scope_of(task).effectively_cancelled)
-
-
 def pierce(task: Task, outermost: Any) -> bool:
     """Take the shields off that `task` opened inside the scope `outermost`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -134,10 +135,24 @@ async def _address(process: trio.Process, complaints: IO[bytes]) -> str:
     except (ValueError, LookupError, TypeError):
         await process.wait()
         complaints.seek(0)
-        lines = complaints.read().decode(errors="replace").strip().splitlines()
-        reason = lines[-1].strip() if lines else f"exit code {process.returncode}"
-        raise LocalModelError(reason) from None
+        said = complaints.read().decode(errors="replace").strip()
+        raise LocalModelError(_reason(said) or f"exit code {process.returncode}") from None
     return address
+
+
+def _reason(said: str) -> str:
+    """The engine's first complaint, which is the cause of the others; else the last line.
+
+    Examples:
+        >>> _reason("0.01 E srv  start: couldn't bind to port 80\\nRuntimeError: see above")
+        "couldn't bind to port 80"
+        >>> _reason("Traceback ...\\nImportError: no xllamacpp")
+        'ImportError: no xllamacpp'
+    """
+    complaint = re.search(r"^[\d.]+ E .*?: (.*)$", said, re.MULTILINE)
+    if complaint:
+        return complaint.group(1).strip()
+    return said.splitlines()[-1].strip() if said else ""
 
 
 async def _end(process: trio.Process) -> None:
