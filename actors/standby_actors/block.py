@@ -18,7 +18,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CoroutineType, TracebackType
 from typing import Any, Protocol
 
@@ -454,6 +454,25 @@ class Block:
                 cell.mailbox.append(place.message)
                 waiting += 1
 
+    def take_no_more(self, cell: Cell[Any]) -> None:
+        """Begin nothing new in this life of `cell`; refuse its mail, unless it may get another."""
+        extra = cell.extra
+        if extra is None or extra.rare is None or extra.rare.keeper is None:
+            self.drain(cell)
+            return
+        if cell.mailbox is None:
+            cell.mailbox = []
+        elif self.running is cell:
+            self.split_batch(cell)
+        self._drop_system(cell)
+
+    def _drop_system(self, cell: Cell[Any]) -> None:
+        extra = cell.extra
+        while extra is not None and extra.system:
+            item = extra.system.popleft()
+            if item.reply is not None:
+                resolve(item.reply, cell.stopped_error(), ERROR)
+
     def drain(self, cell: Cell[Any]) -> None:
         """Take no message any more: refuse those that wait, and all that come."""
         mailbox = cell.mailbox
@@ -467,10 +486,7 @@ class Block:
         extra = cell.extra
         if extra is not None:
             extra.offset = 0
-            while extra.system:
-                item = extra.system.popleft()
-                if item.reply is not None:
-                    resolve(item.reply, cell.stopped_error(), ERROR)
+            self._drop_system(cell)
             rare = extra.rare
             if rare is not None and rare.senders:
                 while rare.senders:
@@ -618,7 +634,7 @@ class Block:
                 if masked is not None:
                     self._report_masked(cell, masked)
             case Crash(raised):
-                if ask is not None:
+                if not self._is_offered_again(cell, message) and ask is not None:
                     resolve(ask, crashed(cell.path, raised), ERROR)
                 self._crash(cell, raised, message)
             case Fatal(raised):
@@ -628,6 +644,24 @@ class Block:
                 cell.rare().start_error = raised
                 self.begin_stop(cell, Crashed(raised))
                 self.body_scope.cancel(reason="an actor raised what ends the program")
+
+    def _is_offered_again(self, cell: Cell[Any], message: Any) -> bool:
+        """Whether the message that crashed `cell` is kept for its next life."""
+        rare = cell.extra.rare if cell.extra is not None else None
+        if rare is None or rare.keeper is None or not rare.keeper.redeliver:
+            return False
+        if type(message) is System or cell.extra is None or cell.extra.stopping:
+            return False
+        if rare.again is not message:
+            rare.tried = 0
+        rare.again = message
+        rare.tried += 1
+        if rare.tried <= rare.keeper.redeliver:
+            return True
+        rare.again = None
+        if type(message) is not Reply:
+            self.dead_letter(cell, message)
+        return False
 
     def was_cut(self, cell: Cell[Any], message: Any) -> None:
         """Tell who asked that the turn on `message` was cut."""
@@ -653,6 +687,8 @@ class Block:
 
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""
+        if cell.rare().keeper is not None:
+            return  # it hears of the end of the life
         if cell.parent is self.root:
             self.record(error)
         elif cell.parent is not None and cell.rare().unlinked:
@@ -694,7 +730,7 @@ class Block:
             extra.stopping = extra.alert = True
             if extra.reason is None:
                 extra.reason = reason
-            self.drain(cell)
+            self.take_no_more(cell)
         if self.is_busy(cell):
             rare = extra.rare
             if rare is not None and rare.mail_wait is not None:
@@ -719,26 +755,19 @@ class Block:
         assert extra is not None
         if extra.advancing or cell.actor is None:
             return
+        kind = cell.kind
         children = extra.children
         if children:
             extra.advancing = True
-            count = 0
-            while children:
-                child = next(reversed(children))
-                if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
-                    self.end(child, _SHUTDOWN)
-                else:
+            if kind.stops_together:
+                for child in list(children):
                     self.begin_stop(child, _SHUTDOWN)
-                    if child.actor is not None:
-                        break  # its end gives us our next turn
-                count += 1
-                if count == STOPPED_AT_ONCE:
-                    self.enqueue(cell)
-                    break
+                    self.forsake(child)
+            else:
+                self._stop_last(cell, children)
             extra.advancing = False
             if children:
-                return
-        kind = cell.kind
+                return  # the end of one of them gives us our next turn
         rare = extra.rare
         if kind.on_stop is not None and not extra.hooked and (rare is None or rare.handled_start):
             extra.hooked = True
@@ -748,6 +777,22 @@ class Block:
             return
         assert extra.reason is not None
         self.end(cell, extra.reason)
+
+    def _stop_last(self, cell: Cell[Any], children: dict[Cell[Any], None]) -> None:
+        """Stop children of `cell`, the last first, until one takes its time."""
+        for _ in range(STOPPED_AT_ONCE):
+            if not children:
+                return
+            child = next(reversed(children))
+            if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
+                self.end(child, _SHUTDOWN)
+            elif child.actor is None:
+                self.forsake(child)
+            else:
+                self.begin_stop(child, _SHUTDOWN)
+                if child.actor is not None:
+                    return
+        self.enqueue(cell)
 
     def _overdue(self, cell: Cell[Any]) -> None:
         if cell.actor is not None:
@@ -793,11 +838,11 @@ class Block:
         extra.killed = extra.alert = True
         if not isinstance(extra.reason, Crashed | Linked):
             extra.reason = reason
-        self.drain(cell)
+        self.take_no_more(cell)
         if self.is_busy(cell):
             self._cut(cell)
-        elif not extra.children:
-            self.end(cell, extra.reason)
+        else:
+            self.finish(cell)
         if cell.actor is not None:
             rare = cell.rare()
             if rare.deadline is not None:
@@ -920,6 +965,8 @@ class Block:
         """End a killed cell whose own turn is over, once its children have ended."""
         extra = cell.extra
         assert extra is not None
+        while extra.children and next(reversed(extra.children)).actor is None:
+            self.forsake(next(reversed(extra.children)))
         if not extra.children and not self.is_busy(cell):
             self.end(cell, extra.reason or Killed())
 
@@ -929,13 +976,18 @@ class Block:
         goes on."""
         if cell.actor is None:
             return
-        if cell.mailbox is not None and cell.mailbox is not DEAD:
-            self.drain(cell)
-        cell.mailbox = DEAD
+        extra = cell.extra
+        keeper = extra.rare.keeper if extra is not None and extra.rare is not None else None
+        is_kept = keeper is not None and keeper.keeps(cell, reason)
         cell.actor = None
         cell.args = reason
+        if is_kept:
+            self._keep_mail(cell)
+        else:
+            if cell.mailbox is not None and cell.mailbox is not DEAD:
+                self.drain(cell)
+            cell.mailbox = DEAD
         parent = cell.parent
-        extra = cell.extra
         told = False
         if extra is not None and extra.rare is not None:
             told = extra.rare.links is not None and parent in extra.rare.links
@@ -947,12 +999,97 @@ class Block:
         above = parent.extra
         assert above is not None
         assert above.children is not None
-        above.children.pop(cell, None)
+        if not is_kept:
+            above.children.pop(cell, None)  # a kept one stays in its place
         if (above.stopping or above.killed) and not above.advancing:
             self.enqueue(parent)
+        if keeper is not None:
+            if not cell.rare().quit:
+                keeper.lost(cell, reason)
+            return
         # One link a pair: an owner that has linked itself once more has been told.
         if not told and (parent.kind.trap_exits or isinstance(reason, Crashed | Linked)):
             self._tell_linked_owner(cell, parent, reason)
+
+    def _keep_mail(self, cell: Cell[Any]) -> None:
+        """Let what waits for an ended life wait for the next one, in its order."""
+        self.take_no_more(cell)
+        rare = cell.rare()
+        mailbox = cell.mailbox
+        del mailbox[: self.handled(cell)]
+        extra = cell.extra
+        assert extra is not None
+        extra.offset = 0
+        extra.rest = None
+        if self.batch is mailbox:
+            self.batch = None
+        if rare.own:
+            own = {id(each) for each in rare.own}
+            mailbox[:] = [each for each in mailbox if id(each) not in own]
+        rare.own = None
+        if rare.again is not None:
+            mailbox.insert(0, rare.again)
+
+    def forsake(self, cell: Cell[Any]) -> None:
+        """Give up a kept cell between two lives: refuse its mail, free its name."""
+        if cell.actor is None and cell.mailbox is not DEAD:
+            self.drain(cell)
+            rare = cell.rare()
+            self.names.forget(cell, rare.name, rare.groups)
+            above = cell.parent.extra if cell.parent is not None else None
+            if above is not None and above.children is not None:
+                above.children.pop(cell, None)
+
+    def order_children(self, cell: Cell[Any], order: Iterable[Cell[Any]]) -> None:
+        """Have the children of `cell` stop in the reverse of `order`."""
+        extra = cell.extra
+        if extra is not None and extra.children:
+            children = extra.children
+            extra.children = {each: None for each in order if each in children}
+
+    def revive(self, cell: Cell[Any], args: tuple[Any, ...], starter: Reply[Any] | None) -> None:
+        """Give `cell`, whose life has ended, another one, with what waits in its mailbox.
+
+        Raises whatever making the instance raises; the cell is then as it was.
+        """
+        assert cell.actor is None
+        extra = cell.extra or cell.grow()
+        rare = cell.rare()
+        parent = cell.parent
+        assert parent is not None
+        context = extra.context if extra.context is not None else self.base.copy()
+        actor = context.run(cell.kind.make, *args)
+        if cell.mailbox is DEAD and rare.name is not None:
+            name, rare.name = rare.name, None
+            self.names.register(name, cell)
+        actor.ref = cell
+        extra.killed = extra.stopping = extra.interrupted = False
+        extra.hooked = extra.drop = extra.advancing = False
+        extra.reason = None
+        rare.leaving = rare.quit = rare.stuck = False
+        rare.handled_start = True
+        rare.start_error = rare.deadline = None
+        rare.incarnation += 1
+        extra.alert = extra.suspended or bool(rare.senders) or bool(extra.system)
+        cell.args = None
+        cell.actor = actor
+        if cell.mailbox is DEAD:
+            cell.mailbox = None
+        above = parent.extra or parent.grow()
+        if above.children is None:
+            above.children = {}
+        above.children[cell] = None
+        if self.stream.listeners:
+            self.emit("actor.spawned", cell, kind=cell.kind.name)
+        if cell.kind.on_start is not None or cell.kind.dedicated:
+            self.schedule_start(cell, starter)
+            return
+        if cell.mailbox or extra.alert:
+            self.enqueue(cell)
+        else:
+            cell.mailbox = None
+        if starter is not None:
+            resolve(starter, cell)
 
     def _end_rare(self, cell: Cell[Any], reason: ExitReason) -> None:
         extra = cell.extra
@@ -973,7 +1110,7 @@ class Block:
         for reply, value in rare.farewell or ():
             resolve(reply, value)
         rare.farewell = None
-        if rare.name is not None or rare.groups:
+        if (rare.name is not None or rare.groups) and cell.mailbox is DEAD:
             self.names.forget(cell, rare.name, rare.groups)
         if rare.starter is not None:
             resolve(rare.starter, rare.start_error or cell.stopped_error(), ERROR)
