@@ -316,14 +316,15 @@ class Cell(Ref[M_contra]):
     @property
     def path(self) -> str:
         # Not by recursion: a tree may be deeper than the stack.
-        names = [self._own_name()]
+        names = [self.own_name()]
         above = self.parent
         while above is not None:
-            names.append(above._own_name())
+            names.append(above.own_name())
             above = above.parent
         return "/".join(reversed(names))
 
-    def _own_name(self) -> str:
+    def own_name(self) -> str:
+        """The last part of its path."""
         rare = self.extra.rare if self.extra is not None else None
         if rare is not None and (rare.name or rare.label):
             return rare.name or str(rare.label)

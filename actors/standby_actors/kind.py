@@ -105,7 +105,7 @@ def checked_capacity(capacity: float) -> int:
     """`capacity` as the number of messages that may wait."""
     if capacity == math.inf:
         return UNBOUNDED
-    if isinstance(capacity, bool) or capacity != int(capacity) or not capacity >= 1:
+    if isinstance(capacity, bool) or not capacity >= 1 or capacity != int(capacity):
         raise ValueError(
             f"capacity must be a whole number of messages, at least 1, or math.inf, "
             f"not {capacity!r}"

@@ -180,6 +180,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
     if block.holder is None or block.holder == "pending":
         block.holder = me
     elif block.holder is not me:
+        if len(block.pool) >= block.pooled:
+            return False
         block.pool[me] = None
         await trap(wait)
         if block.closed:

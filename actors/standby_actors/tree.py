@@ -79,17 +79,20 @@ def snapshot_of(cell: Cell[Any]) -> Snapshot:
     # Owners before children, then put together from the leaves up: a deep tree
     # must not need a deep stack.
     order: list[Cell[Any]] = []
+    paths: dict[Cell[Any] | None, str] = {}
     todo = [cell]
     while todo:
         each = todo.pop()
         order.append(each)
+        above = paths.get(each.parent)
+        paths[each] = each.path if above is None else f"{above}/{each.own_name()}"
         todo.extend(_children(each))
     done: dict[int, Snapshot] = {}
     for each in reversed(order):
         children = tuple(done[id(child)] for child in _children(each))
         extra = each.extra
         done[id(each)] = Snapshot(
-            path=each.path,
+            path=paths[each],
             kind=each.kind.name,
             state=_state(each),
             mailbox=each.block.waiting_mail(each),

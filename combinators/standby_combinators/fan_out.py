@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import trio
 
-from standby_actors.agent import Agent, Lifetime, agent_of
+from standby_actors.agent import Agent, agent_of
 from standby_actors.result import Result, succeeded
 
-from .pool import AgentLike, Spawner, SubagentPool
+from .pool import AgentLike, Options, SubagentPool
 from .trail import Report, join_outputs, report
 
 T = TypeVar("T")
@@ -51,8 +51,7 @@ async def fan_out(
     tasks: Sequence[str],
     *,
     concurrency: int = CONCURRENCY,
-    lifetime: Lifetime | None = None,
-    spawn: Spawner,
+    **options: Unpack[Options],
 ) -> Report:
     """Ask one agent many tasks, or each of many agents its own.
 
@@ -67,8 +66,7 @@ async def fan_out(
         agent: who plays; of several, one for each task.
         tasks: what is asked; none is answered with no steps.
         concurrency: branches at the same time, at least 1.
-        lifetime: of the subagents; None lets each agent say it.
-        spawn: how a subagent is opened.
+        options: about the subagents; see :class:`Options`.
 
     Raises:
         ValueError: there are not as many agents as tasks, or `concurrency` is
@@ -77,7 +75,7 @@ async def fan_out(
     """
     _check(concurrency)
     agents = _agents(agent, len(tasks))
-    async with SubagentPool(lifetime=lifetime, spawn=spawn) as pool:
+    async with SubagentPool(**options) as pool:
 
         async def branch(place: int) -> Result:
             one = agents[place]

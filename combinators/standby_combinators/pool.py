@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
 
 import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
+from standby_actors.errors import ActorStopped
 from standby_actors.events import emit
-from standby_actors.models import ModelError
+from standby_actors.models import ModelError, default_model, open_model
 from standby_actors.result import Result, TurnError, failed
+from standby_actors.subagent import Model
+from standby_actors.subagent import spawn as spawn_subagent
 
 from .trail import Trail
 
@@ -44,6 +48,35 @@ class Spawner(Protocol):
 AgentLike: TypeAlias = Agent | MindFunction
 
 
+class Options(TypedDict, total=False):
+    """What every combinator can be told about the subagents that it spawns."""
+
+    lifetime: Lifetime | None
+    """Of all of them; None lets each agent say it, and those that say nothing
+    live for one task."""
+    model: str | Model | None
+    """Who answers for all of them: its name, or an opened one; None for the
+    agent's own, or else the default of the environment.  A model that is named
+    is opened once, and shared."""
+    timeout: float | None
+    """Seconds for each turn; None for what the agent says."""
+    export_dir: Path | str | None
+    """Where each writes its transcript when it is closed."""
+    spawn: Spawner | None
+    """How a subagent is opened, in place of `standby.spawn`; then the other
+    options, but for the lifetime, are its own business."""
+
+
+@define(eq=False)
+class _Opened:
+    """One model, open for as long as the pool is."""
+
+    model: Model | None = None
+    failure: Exception | None = None
+    settled: trio.Event = field(factory=trio.Event)
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+
+
 @define(eq=False)
 class _Kept:
     """One subagent that outlives its turns, in a block on a task of its own."""
@@ -55,6 +88,8 @@ class _Kept:
     player: Player | None = None
     failure: Exception | None = None
     """Why there is no player, or why its close failed."""
+    dead: bool = False
+    """It ended by itself, and answers no more."""
     settled: trio.Event = field(factory=trio.Event)
     """Set once there is a player or a failure."""
     scope: trio.CancelScope = field(factory=trio.CancelScope)
@@ -88,28 +123,20 @@ class SubagentPool:
     passes.
 
     Args:
-        lifetime: of the subagents; None lets each agent say it, and those that
-            say nothing live for one task.
         trail: where the turns are recorded; a new one unless given.
-        spawn: how a subagent is opened; `standby.spawn` with what it should
-            know besides, such as the model.
+        options: see :class:`Options`.
 
     Raises:
-        ValueError: `lifetime` is none.
+        ValueError: the lifetime is none.
     """
 
-    def __init__(
-        self,
-        *,
-        lifetime: Lifetime | None = None,
-        trail: Trail | None = None,
-        spawn: Spawner,
-    ) -> None:
-        resolve_lifetime(lifetime, _ANYBODY)
-        self._lifetime: Lifetime | None = lifetime
-        self._spawn = spawn
+    def __init__(self, *, trail: Trail | None = None, **options: Unpack[Options]) -> None:
+        self._lifetime: Lifetime | None = options.get("lifetime")
+        resolve_lifetime(self._lifetime, _ANYBODY)
+        self._options = options
         self._trail = trail
         self._kept: dict[str, list[_Kept]] = {}
+        self._models: dict[str, _Opened] = {}
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -143,6 +170,9 @@ class SubagentPool:
         with trio.CancelScope(shield=True):
             await self._end([kept for each in self._kept.values() for kept in each])
         nursery.cancel_scope.cancel()
+        # Last, because subagents talk to them to their end.
+        for opened in list(self._models.values()):
+            opened.scope.cancel()
         await self._manager.__aexit__(None, None, None)
 
     async def turn(self, agent: AgentLike, task: str, *, key: str | None = None) -> Result:
@@ -167,9 +197,13 @@ class SubagentPool:
         key = agent.name if key is None else key
         lifetime, _ = resolve_lifetime(self._lifetime, agent)
         if lifetime == "task":
-            self._open()
+            self._running()
             return self.trail.record(await self._once(agent, task, key))
-        return self.trail.record(await self._play(self._keeper(agent, key, self._lifetime), task))
+        while True:
+            result = await self._play(self._keeper(agent, key, self._lifetime), task)
+            # It had died before our turn came: whoever comes next has a new one.
+            if result is not None:
+                return self.trail.record(result)
 
     async def hold(self, agent: AgentLike, *, key: str | None = None) -> Held:
         """A subagent for a conversation: it outlives its turns whatever the lifetime.
@@ -189,7 +223,8 @@ class SubagentPool:
             raise kept.failure
 
         async def ask(task: str) -> Result:
-            return self.trail.record(await self._play(kept, task))
+            result = await self._play(kept, task)
+            return self.trail.record(_closed(kept) if result is None else result)
 
         return Held(key if kept.player is None else kept.player.id, ask)
 
@@ -202,24 +237,28 @@ class SubagentPool:
         await self._end([kept for each in self._kept.values() for kept in each])
 
     async def _once(self, agent: Agent, task: str, key: str) -> Result:
+        player: Player | None = None
         result: Result | None = None
         try:
             # What was asked for, not what it came to: the source is on the event.
-            async with self._spawn(agent, lifetime=self._lifetime) as player:
+            async with self._open(agent, self._lifetime) as player:
                 result = await _asked(player, task, key)
         except ModelError:
             raise
         # A combinator counts failures: one that cannot be spawned, or that
         # crashes, fails its own turn and nobody else's.
         except Exception as error:
-            if result is None:
+            if player is None:
                 return _not_started(agent, error)
-            # The answer was given; a close that fails does not take it back.
-            emit("turn.close_failed", result.subagent, key=key, error=_sentence(error))
+            if result is None:
+                return _crashed(agent, player, error)
+            # The answer was given; an end that fails does not take it back.
+            emit("turn.close_failed", player.id, key=key, error=_sentence(error))
         assert result is not None
         return result
 
-    async def _play(self, kept: _Kept, task: str) -> Result:
+    async def _play(self, kept: _Kept, task: str) -> Result | None:
+        """One turn of `kept`, in its turn; None if it has died before."""
         async with kept.turns:
             await kept.settled.wait()
             if isinstance(kept.failure, ModelError):
@@ -228,24 +267,29 @@ class SubagentPool:
                 error = kept.failure or RuntimeError("it was closed before it was ready")
                 return _not_started(kept.agent, error)
             if kept.scope.cancel_called:
-                return failed(
-                    kept.agent.name,
-                    "closed",
-                    f"{kept.player.id} was closed by its pool",
-                    subagent=kept.player.id,
-                )
-            return await _asked(kept.player, task, kept.key)
+                return _closed(kept)
+            if kept.dead:
+                return None
+            try:
+                result = await _asked(kept.player, task, kept.key)
+            except ActorStopped:
+                kept.dead = True
+                return None
+            # Its task learns of it later than we do.
+            kept.dead = result.error is not None and result.error.kind in ("crash", "dead")
+            return result
 
     def _keeper(self, agent: Agent, key: str, lifetime: Lifetime | None) -> _Kept:
         """The one that is kept for `agent` under `key`, begun now if there is none.
 
         It waits for nothing, so that two who ask at once find the same.
         """
-        nursery = self._open()
+        nursery = self._running()
         same_key = self._kept.setdefault(key, [])
         for kept in same_key:
             # Equal agents are one agent: a function becomes a new one each time.
-            if kept.agent == agent and kept.failure is None and not kept.scope.cancel_called:
+            ending = kept.dead or kept.failure is not None or kept.scope.cancel_called
+            if kept.agent == agent and not ending:
                 return kept
         kept = _Kept(agent, key)
         same_key.append(kept)
@@ -255,7 +299,7 @@ class SubagentPool:
     async def _keep(self, kept: _Kept, lifetime: Lifetime | None) -> None:
         try:
             with kept.scope:
-                async with self._spawn(kept.agent, lifetime=lifetime) as player:
+                async with self._open(kept.agent, lifetime) as player:
                     kept.player = player
                     kept.settled.set()
                     await trio.sleep_forever()
@@ -272,13 +316,63 @@ class SubagentPool:
             if not same_key:
                 del self._kept[kept.key]
 
+    @asynccontextmanager
+    async def _open(self, agent: Agent, lifetime: Lifetime | None) -> AsyncGenerator[Player]:
+        """A block that holds one subagent, opened as the options say."""
+        spawn = self._options.get("spawn")
+        if spawn is not None:
+            async with spawn(agent, lifetime=lifetime) as player:
+                yield player
+            return
+        model = self._options.get("model")
+        if not agent.is_function and (model is None or isinstance(model, str)):
+            model = await self._model(model or agent.model or default_model())
+        if resolve_lifetime(lifetime, agent)[0] == "session":
+            # The pool is the session, as nobody names another block that is.
+            lifetime = "workflow"
+        async with spawn_subagent(
+            agent,
+            lifetime=lifetime,
+            model=model,
+            timeout=self._options.get("timeout"),
+            export_dir=self._options.get("export_dir"),
+        ) as player:
+            yield player
+
+    async def _model(self, name: str) -> Model:
+        """The model called `name`, opened by whoever asks first."""
+        opened = self._models.get(name)
+        if opened is None:
+            opened = self._models[name] = _Opened()
+            self._running().start_soon(self._serve, name, opened)
+        await opened.settled.wait()
+        if opened.model is None:
+            raise opened.failure or RuntimeError(f"{name} was closed before it was ready")
+        return opened.model
+
+    async def _serve(self, name: str, opened: _Opened) -> None:
+        try:
+            with opened.scope:
+                async with open_model(name) as opened.model:
+                    # From now on it ends when the pool says so, not with a
+                    # cancellation: the subagents, who need it, end first.
+                    opened.scope.shield = True
+                    opened.settled.set()
+                    await trio.sleep_forever()
+        # Whoever asks for it is told; it may be tried again.
+        except Exception as error:
+            opened.failure = error
+        finally:
+            opened.settled.set()
+            del self._models[name]
+
     async def _end(self, many: list[_Kept]) -> None:
         for kept in many:
             kept.scope.cancel()
         for kept in many:
             await kept.over.wait()
 
-    def _open(self) -> trio.Nursery:
+    def _running(self) -> trio.Nursery:
         if self._nursery is None:
             raise RuntimeError("the pool is not open: turns are played inside `async with`")
         return self._nursery
@@ -309,11 +403,26 @@ def _not_started(agent: Agent, error: Exception) -> Result:
     return failed(agent.name, why.with_cause(error))
 
 
-def _sentence(error: BaseException) -> str:
-    """What `error` says; of a group, what its first error does."""
+def _closed(kept: _Kept) -> Result:
+    who = kept.key if kept.player is None else kept.player.id
+    return failed(kept.agent.name, "closed", f"{who} was closed", subagent=who)
+
+
+def _crashed(agent: Agent, player: Player, error: Exception) -> Result:
+    why = TurnError("crash", _sentence(error)).with_cause(_first(error))
+    return failed(agent.name, why, subagent=player.id)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of a group the first error in it, else `error` itself."""
     while isinstance(error, BaseExceptionGroup):
         group: BaseExceptionGroup[Any] = error
         error = group.exceptions[0]
+    return error
+
+
+def _sentence(error: BaseException) -> str:
+    error = _first(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 

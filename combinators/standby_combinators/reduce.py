@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from attrs import frozen
 
-from standby_actors.agent import Agent, Lifetime, agent_of
+from standby_actors.agent import Agent, agent_of
 from standby_actors.result import Result, failed
 
 from .fan_out import CONCURRENCY, map_concurrent
-from .pool import AgentLike, Spawner, SubagentPool
+from .pool import AgentLike, Options, SubagentPool
 from .tokens import estimate_tokens
 from .trail import Report, join_outputs, report
 
@@ -31,8 +31,7 @@ async def reduce(
     show: Show | None = None,
     prepare: Prepare | None = None,
     concurrency: int = CONCURRENCY,
-    lifetime: Lifetime | None = None,
-    spawn: Spawner,
+    **options: Unpack[Options],
 ) -> Report:
     """Ask one agent for one answer out of many.
 
@@ -54,8 +53,7 @@ async def reduce(
             unless given.
         prepare: changes the agent for each group.
         concurrency: groups that are reduced at the same time.
-        lifetime: of the subagents; None lets the agent say it.
-        spawn: how a subagent is opened.
+        options: about the subagents; see :class:`Options`.
 
     Raises:
         ValueError: `results` is empty; nothing was spawned.
@@ -66,7 +64,7 @@ async def reduce(
     one = agent_of(agent)
     shown = show or _sections
     steps = list(results)
-    async with SubagentPool(lifetime=lifetime, spawn=spawn) as pool:
+    async with SubagentPool(**options) as pool:
 
         async def turn(place: _Place) -> Result:
             if place.alone:

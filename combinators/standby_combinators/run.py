@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from standby_actors.result import Result
 
-from .pool import AgentLike, Spawner, SubagentPool
+from .pool import AgentLike, Options, SubagentPool
 
 
-async def run(agent: AgentLike, task: str, *, spawn: Spawner) -> Result:
+async def run(agent: AgentLike, task: str, **options: Unpack[Options]) -> Result:
     """Spawn a subagent, ask it once, close it.
 
     Its lifetime is "task" whatever the agent wants.  When this returns, or is
@@ -16,10 +18,11 @@ async def run(agent: AgentLike, task: str, *, spawn: Spawner) -> Result:
     Args:
         agent: who plays.
         task: what it is asked.
-        spawn: how the subagent is opened.
+        options: about the subagent; see :class:`Options`.
 
     Raises:
         ModelError: there is no model to ask.
     """
-    async with SubagentPool(lifetime="task", spawn=spawn) as pool:
+    options["lifetime"] = "task"
+    async with SubagentPool(**options) as pool:
         return await pool.turn(agent, task)

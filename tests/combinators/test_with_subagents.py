@@ -1,0 +1,267 @@
+"""The combinators with subagents of flesh and blood: actors whose minds follow a script."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from attrs import define, field
+
+from standby_actors.agent import Agent, Lifetime
+from standby_actors.events import Event, listen
+from standby_actors.models import NoModel
+from standby_actors.sessions.scripted import Reply, ScriptedSession
+from standby_actors.subagent import Subagent, reset_ids, spawn
+from standby_actors.usage import Usage
+from standby_combinators import SubagentPool, fan_out, reduce, run
+
+
+@pytest.fixture(autouse=True)
+def ids_from_one() -> None:
+    reset_ids()
+
+
+@define(eq=False)
+class ScriptedModel:
+    """Opens conversations that all answer by one rule, and keeps them for the test."""
+
+    rule: Callable[[str], Reply]
+    close_error: Exception | None = None
+    sessions: list[ScriptedSession] = field(factory=list[ScriptedSession])
+
+    def session(self, agent: Agent, /) -> ScriptedSession:
+        self.sessions.append(ScriptedSession(self.rule, close_error=self.close_error))
+        return self.sessions[-1]
+
+    @property
+    def open(self) -> int:
+        """Conversations that were not closed, or closed more than once."""
+        return sum(session.closed != 1 for session in self.sessions)
+
+
+def by_the_card(task: str) -> Reply:
+    """Case C36: what is asked says when, and how, the turn ends."""
+    after, _, how = task.partition(" ")
+    torn = RuntimeError("torn") if how == "crashes" else None
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    return Reply(f"said at {after}", seconds=float(after), crash=torn, usage=spent)
+
+
+SCOUT = Agent("scout", "Report.")
+KEEPER = Agent("keeper", "Remember.", lifetime="workflow")
+CARD = ["1 ok", "2 crashes", "30 is stopped", "4 ok", "5 ok"]
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_one_failing_branch_discards_none_of_the_others(
+    autojump_clock: trio.testing.MockClock, agent: Agent
+) -> None:
+    before = trio.lowlevel.current_statistics().tasks_living
+    model = ScriptedModel(by_the_card)
+    ended: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def stop_the_third(
+        agent: Agent, /, *, lifetime: Lifetime | None
+    ) -> AsyncGenerator[Subagent]:
+        async def stop(subagent: Subagent) -> None:
+            await trio.sleep(3)
+            if any("is stopped" in message.text for message in subagent.messages):
+                subagent.stop()
+
+        async with (
+            spawn(agent, lifetime=lifetime, model=model) as subagent,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(stop, subagent)
+            yield subagent
+            nursery.cancel_scope.cancel()
+
+    async def note(event: Event) -> None:
+        if event.type == "turn.ended":
+            ended[event.actor] = event.monotonic
+
+    async with listen(note):
+        done = await fan_out(agent, CARD, concurrency=5, spawn=stop_the_third)
+    assert trio.current_time() == pytest.approx(5)
+    assert [step.status for step in done.steps] == ["ok", "crashed", "stopped", "ok", "ok"]
+    assert [step.output for step in done.steps] == ["said at 1", "", "", "said at 4", "said at 5"]
+    assert sorted(ended.values()) == [1, 2, 3, 4, 5]
+    error = done.steps[1].error
+    assert error is not None
+    assert isinstance(error.cause, RuntimeError)
+    assert done.usage.turns == 5
+    assert model.open == 0
+    assert trio.lowlevel.current_statistics().tasks_living == before
+
+    answer = await reduce(SCOUT, done.steps, "0 Sum up.", model=ScriptedModel(by_the_card))
+    assert answer.ok
+    assert [step.status for step in answer.steps] == [*(s.status for s in done.steps), "ok"]
+
+
+async def test_a_subagent_that_crashes_frees_its_key_and_keeps_its_answers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = ScriptedModel(by_the_card)
+    async with SubagentPool(model=model) as pool:
+        assert (await pool.turn(KEEPER, "1 ok")).ok
+        assert (await pool.turn(KEEPER, "1 crashes")).status == "crashed"
+        again = await pool.turn(KEEPER, "1 ok")
+        assert again.ok
+        assert again.subagent == "keeper#2"
+        held = await pool.hold(KEEPER)
+        await held.ask("1 crashes")
+        # What is held stays who it was, dead or alive.
+        assert (await held.ask("1 ok")).status == "refused"
+    statuses = [step.status for step in pool.trail.steps]
+    assert statuses == ["ok", "crashed", "ok", "crashed", "refused"]
+    assert model.open == 0
+
+
+async def test_those_who_wait_behind_a_turn_that_crashes_are_served_in_order_by_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = ScriptedModel(by_the_card)
+    tasks = ["1 crashes", "1 a", "1 b", "1 c"]
+    async with SubagentPool(model=model) as pool, trio.open_nursery() as nursery:
+        for task in tasks:
+            nursery.start_soon(pool.turn, KEEPER, task)
+            await trio.testing.wait_all_tasks_blocked()
+    assert [step.status for step in pool.trail.steps] == ["crashed", "ok", "ok", "ok"]
+    assert [session.asked for session in model.sessions] == [["1 crashes"], ["1 a", "1 b", "1 c"]]
+
+
+async def test_what_the_trail_adds_up_is_what_the_subagents_spent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = ScriptedModel(by_the_card)
+    async with SubagentPool(model=model) as pool, trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(pool.turn, KEEPER, "1 ok")
+            nursery.start_soon(pool.turn, SCOUT, f"{number} crashes")
+    usage = pool.trail.usage()
+    assert usage.turns == 6
+    assert usage.input_tokens == sum(each.usage.input_tokens for each in model.sessions) == 60
+    assert usage.output_tokens == sum(each.usage.output_tokens for each in model.sessions) == 18
+    assert usage.busy_seconds == pytest.approx(6)
+    assert usage.wall_seconds == pytest.approx(3)
+
+
+async def test_a_session_that_cannot_be_closed_does_not_take_its_answer_back(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = ScriptedModel(by_the_card, close_error=RuntimeError("the disk is full"))
+    done = await fan_out(SCOUT, ["1 ok", "2 ok"], model=model)
+    assert done.ok
+
+
+@pytest.mark.parametrize("moment", [0.5, 1.0, 1.5, 2.0, 2.5])
+async def test_cut_at_any_moment_a_fan_out_leaves_nothing(
+    autojump_clock: trio.testing.MockClock, moment: float
+) -> None:
+    before = trio.lowlevel.current_statistics().tasks_living
+    model = ScriptedModel(by_the_card)
+    with trio.move_on_after(moment):
+        await fan_out([SCOUT, KEEPER] * 3, ["1 ok", "2 crashes", "3 ok"] * 2, model=model)
+    assert model.open == 0
+    assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_closing_the_pool_cuts_the_turn_in_flight_of_another_task(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    model = ScriptedModel(by_the_card)
+    async with SubagentPool(model=model) as pool, trio.open_nursery() as nursery:
+        nursery.start_soon(pool.turn, KEEPER, "60 ok")
+        nursery.start_soon(pool.turn, KEEPER, "60 ok")
+        await trio.sleep(1)
+        await pool.close_all()
+        assert trio.current_time() < 10
+    assert [step.status for step in pool.trail.steps] == ["stopped", "refused"]
+    assert model.open == 0
+
+
+async def test_a_turn_has_a_deadline_and_a_transcript_a_place(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    model = ScriptedModel(by_the_card)
+    result = await run(SCOUT, "60 ok", model=model, timeout=3, export_dir=tmp_path)
+    assert result.status == "timed_out"
+    assert trio.current_time() == pytest.approx(3)
+    assert await trio.Path(tmp_path / "scout-1.jsonl").is_file()
+
+
+async def test_a_lifetime_of_a_session_lasts_as_long_as_the_pool(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    companion = Agent("companion", "Stay.", lifetime="session")
+    model = ScriptedModel(by_the_card)
+    async with SubagentPool(model=model) as pool:
+        await pool.turn(companion, "1 ok")
+        await pool.turn(companion, "1 ok")
+    assert len(model.sessions) == 1
+
+
+async def test_a_function_needs_no_model(autojump_clock: trio.testing.MockClock) -> None:
+    async def shout(task: str) -> str:
+        return task.upper()
+
+    done = await fan_out(shout, ["a", "b"])
+    assert [step.output for step in done.steps] == ["A", "B"]
+    assert done.steps[0].agent == "shout"
+
+
+async def test_without_a_model_nothing_is_asked(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_at_all(env: object = None) -> str:
+        raise NoModel
+
+    monkeypatch.setattr("standby_combinators.pool.default_model", none_at_all)
+    with pytest.raises(NoModel, match="Three ways"):
+        await run(SCOUT, "a")
+
+
+async def test_a_model_that_is_named_is_opened_once_and_outlives_who_asks_it(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    closed: list[int] = []
+    model = ScriptedModel(by_the_card)
+
+    @asynccontextmanager
+    async def open_scripted(name: str) -> AsyncGenerator[ScriptedModel]:
+        opened.append(name)
+        await trio.sleep(1)
+        try:
+            yield model
+        finally:
+            closed.append(model.open)
+
+    monkeypatch.setattr("standby_combinators.pool.open_model", open_scripted)
+    done = await fan_out([SCOUT, KEEPER], ["1 ok", "1 ok"], model="some/model")
+    assert done.ok
+    with trio.move_on_after(2.5):
+        await fan_out([KEEPER, KEEPER], ["2 ok", "2 ok"], model="some/model")
+    assert opened == ["some/model", "some/model"]
+    # No conversation was open any more when their model was closed.
+    assert closed == [0, 0]
+
+
+async def test_unplugging_the_listener_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def outcome() -> list[tuple[str, str]]:
+        done = await fan_out(SCOUT, CARD, model=ScriptedModel(by_the_card), timeout=10)
+        return [(step.status, step.output) for step in done.steps]
+
+    async def broken(event: Event) -> None:
+        raise KeyError(event.type)
+
+    alone = await outcome()
+    async with listen(broken):
+        assert await outcome() == alone

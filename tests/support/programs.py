@@ -1,0 +1,74 @@
+"""Programs in processes of their own, and a hand on their Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import IO
+
+from attrs import frozen
+
+PATIENCE = 60.0
+"""Seconds after which a program that hangs is killed, so that its test fails."""
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that.
+_PRELUDE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+
+@frozen
+class Ended:
+    """How a program ended."""
+
+    code: int
+    lines: list[str]
+    """What it printed."""
+    errors: str
+
+
+def run_program(source: str, *cues: str) -> Ended:
+    """Run `source`; at each of the `cues`, a line that it prints, press Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", _PRELUDE + textwrap.dedent(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, os.getcwd()]))},
+    )
+    killer = threading.Timer(PATIENCE, process.kill)
+    killer.start()
+    errors: list[str] = []
+    assert process.stdout is not None
+    assert process.stderr is not None
+    reader = threading.Thread(target=_read_all, args=(process.stderr, errors))
+    reader.start()
+    lines: list[str] = []
+    open_cues = list(cues)
+    try:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if open_cues and lines[-1] == open_cues[0]:
+                del open_cues[0]
+                process.send_signal(signal.SIGINT)
+        code = process.wait()
+    finally:
+        killer.cancel()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        killer.join()
+        reader.join()
+        process.stdout.close()
+        process.stderr.close()
+    assert not open_cues, (open_cues, lines, errors)
+    return Ended(code, lines, "".join(errors))
+
+
+def _read_all(stream: IO[str], into: list[str]) -> None:
+    into.extend(stream)
