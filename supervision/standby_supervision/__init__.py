@@ -18,7 +18,6 @@ from .backoff import Backoff as Backoff
 from .child import ChildSpec as ChildSpec
 from .child import SupervisorSpec as SupervisorSpec
 from .child import child as child
-from .child import supervisor as supervisor
 from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
 from .errors import StartFailed as StartFailed
@@ -26,3 +25,7 @@ from .tree import Branch as Branch
 from .tree import GaveUp as GaveUp
 from .tree import Tree as Tree
 from .tree import open_supervisor as open_supervisor
+
+# isort: split
+# Last: importing the module of that name puts the module in the place of the function.
+from .child import supervisor as supervisor
