@@ -667,6 +667,12 @@ class Block:
         """Tell who asked that the turn on `message` was cut."""
         assert cell.extra is not None
         ask = asked(message)
+        reason = cell.extra.reason
+        if cell.extra.killed and isinstance(reason, Crashed):
+            # Condemned: to who asked, and to who counts, this message has crashed it.
+            if not self._is_offered_again(cell, message) and ask is not None:
+                resolve(ask, crashed(cell.path, reason.error), ERROR)
+            return
         if ask is not None:
             why = "killed" if cell.extra.killed else "the turn was cut"
             resolve(ask, ActorStopped(cell.path, why), ERROR)
@@ -684,6 +690,19 @@ class Block:
         if cell.actor is not None:
             extra.reason = Crashed(error)
             self.begin_stop(cell, extra.reason)
+
+    def condemn(self, cell: Cell[Any], error: BaseException) -> None:
+        """Make `error` the crash of a kept `cell`, and kill it for that."""
+        if cell.actor is None:
+            return
+        extra = cell.extra or cell.grow()
+        if extra.killed:
+            return
+        self.crashes += 1
+        if self.stream.listeners:
+            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+        extra.reason = Crashed(error)
+        self.kill(cell, Killed())
 
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""

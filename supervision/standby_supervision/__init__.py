@@ -20,6 +20,7 @@ from .child import SupervisorSpec as SupervisorSpec
 from .child import child as child
 from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
+from .errors import Stalled as Stalled
 from .errors import StartFailed as StartFailed
 from .tree import Branch as Branch
 from .tree import GaveUp as GaveUp

@@ -82,7 +82,7 @@ class ChildSpec:
     capacity: float | None = None
     overflow: Overflow | None = None
     stalled_after: float | None = None
-    """Seconds without progress on a message after which it is killed, and so restarted."""
+    """Seconds that it may be at one message; then it is killed, as crashed with ``Stalled``."""
 
     @property
     def type(self) -> Literal["worker", "supervisor"]:
@@ -136,7 +136,8 @@ def child(
         redeliver: how often a message that crashed it is given to it again.
         capacity: messages that may wait.
         overflow: what happens to one over that bound.
-        stalled_after: seconds that one message may take; then it is killed.
+        stalled_after: seconds that it may be at one message; one that is for longer
+            (it shows within a quarter more) is killed, and crashed with ``Stalled``.
 
     Raises:
         BadSpec: a value that cannot be meant; it names the rule.
@@ -306,6 +307,8 @@ def check_child(spec: ChildSpec) -> None:
         _is_number(spec.stalled_after) and spec.stalled_after > 0
     ):
         raise bad("invalid_stalled_after", f"stalled_after is seconds, not {spec.stalled_after!r}")
+    if spec.stalled_after is not None and spec.type == "supervisor":
+        raise bad("bad_combination", "stalled_after is for workers: a supervisor may have to wait")
 
 
 def _is_count(value: object) -> bool:

@@ -38,6 +38,22 @@ class StartFailed(ActorError):
         return f"supervisor {self.actor} could not start its child {self.child}{why}"
 
 
+class Stalled(ActorError):
+    """How a child ended that was at one message for longer than its ``stalled_after``.
+
+    The cause of what its asker gets, and of its restart.  :attr:`stack` says
+    where it stood, outermost first.
+    """
+
+    def __init__(self, actor: str, seconds: float, stack: str) -> None:
+        super().__init__(actor, seconds, stack)
+        self.seconds = seconds
+        self.stack = stack
+
+    def __str__(self) -> str:
+        return f"actor {self.actor} was at one message for {self.seconds:g} s\n{self.stack}"
+
+
 class Ignore(Exception):
     """Raise it from a start hook: there is nothing to run here, and that is fine.
 

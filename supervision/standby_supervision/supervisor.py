@@ -68,6 +68,7 @@ from .decision import (
     wants_restart,
 )
 from .errors import BadSpec, Ignore, StartFailed
+from .stall import Stalls
 
 logger = logging.getLogger("standby.supervision")
 
@@ -196,6 +197,7 @@ class Supervisor(Actor):
         self.gave_up: GiveUp | None = None
         self._numbers = 0
         self._random = source or random.Random()
+        self._stalls: Stalls | None = None
 
     # ---- starting and ending
 
@@ -477,6 +479,12 @@ class Supervisor(Actor):
     def _is_up(self, record: Record, level: str) -> None:
         record.state = "running"
         record.started_at = trio.current_time()
+        seconds = record.spec.stalled_after
+        if seconds is not None or self._stalls is not None:
+            if self._stalls is None:
+                self._stalls = Stalls()
+            assert record.cell is not None
+            self._stalls.watch(record.cell, record.spec.id, seconds)
         self._emit("supervisor.progress", child=record.spec.id, level=level)
 
     async def _stop(self, record: Record, *, comes_back: bool) -> None:
