@@ -95,6 +95,10 @@ class Record:
     last_reason: str = ""
     attempt: int = 0
     """Number of the attempt that is due; an older one that arrives is void."""
+    ended: ExitReason | None = None
+    """How its life ended, until the supervisor has dealt with that."""
+    lived: float = 0.0
+    """Seconds that this life took."""
 
     @property
     def redeliver(self) -> int:
@@ -106,7 +110,7 @@ class Record:
 
     def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
         """Whether the mailbox stays open for another life."""
-        if not self.owner.is_open:
+        if not self.owner.is_open or self.owner.is_stopping:
             return False
         if self.expected:
             return self.comes_back
@@ -115,7 +119,11 @@ class Record:
     def lost(self, cell: Cell[Any], reason: ExitReason) -> None:
         """Hear that a life is over."""
         self.last_reason = str(reason)
-        if not self.expected and self.owner.is_open:
+        if self.expected:
+            return
+        if self.owner.is_stopping:
+            self.owner.child_stopped(self, reason)
+        elif self.owner.is_open:
             self.owner.child_ended(self, reason)
 
 
@@ -220,11 +228,26 @@ class Supervisor(Actor):
     def on_stop(self, reason: ExitReason) -> None:
         """Everything below has ended."""
         self.is_open = False
+        for record in self.records.values():
+            if record.ended is not None:  # just before its stop would have begun
+                self.child_stopped(record, record.ended)
 
     def end(self, reason: ExitReason) -> None:
         """End this supervisor: its children first, in reverse order."""
         self.is_open = False
         self.stop(reason)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its children are ended because it ends itself, and in order."""
+        extra = self._cell.extra
+        return extra is not None and extra.stopping and not extra.killed
+
+    def child_stopped(self, record: Record, reason: ExitReason) -> None:
+        """Hear of the end of a child while everything is being stopped."""
+        record.ended = None
+        if not is_expected(record.spec.restart, record.spec.shutdown, reason):
+            self._report("shutdown_error", record, str(reason))
 
     # ---- what arrives
 
@@ -261,6 +284,7 @@ class Supervisor(Actor):
     def child_ended(self, record: Record, reason: ExitReason) -> None:
         """Hear of the end of a child; the easy case is dealt with on the spot."""
         cell = self._cell
+        record.lived = trio.current_time() - record.started_at
         if (
             cell.mailbox is None
             and not cell.block.is_busy(cell)
@@ -276,6 +300,7 @@ class Supervisor(Actor):
                 # No start hook: the new life begins here, with nobody else in between.
                 error = self._revive(record, None)
                 if error is None:
+                    record.restarts += 1
                     self._is_up(record, "info")
                 else:
                     self._failed_attempt(record, error)
@@ -283,13 +308,13 @@ class Supervisor(Actor):
             self._apply_end(record, decision)
             return
         record.state = "restarting" if record.cell and record.cell.is_alive else record.state
+        record.ended = reason
         self.ref.tell(_Ended(record, reason))
 
     async def _ended(self, record: Record, reason: ExitReason) -> None:
-        if self.records.get(record.spec.id) is not record or record.expected:
-            return
-        if record.state == "undefined":
-            return
+        if record.ended is not reason:
+            return  # a stop has taken note of it, or the child is forgotten
+        record.ended = None
         decision = self._judge(record, reason)
         if isinstance(decision, Again):
             record.state = "restarting"
@@ -306,10 +331,13 @@ class Supervisor(Actor):
         normally = is_normal(reason)
         if is_reported(spec.restart, normally):
             self._report("child_terminated", record, str(reason))
-        if isinstance(reason, Crashed):
-            self.causes = [*self.causes[-CAUSES + 1 :], reason.error]
         after = 0.0
         if wants_restart(spec.restart, normally):
+            if isinstance(reason, Crashed):
+                # Only of those that count: an error holds on to whatever its frames do.
+                self.causes = [*self.causes[-CAUSES + 1 :], reason.error]
+            if self.spec.backoff is not None and record.lived > self.spec.backoff.reset_after:
+                record.streak = 0
             after = self._count_restart(record)
         active = any(
             each.spec.significant and each.state != "undefined" and each is not record
@@ -340,8 +368,6 @@ class Supervisor(Actor):
         backoff = self.spec.backoff
         if backoff is None:
             return 0.0
-        if record.state == "running" and now - record.started_at > backoff.reset_after:
-            record.streak = 0
         record.streak += 1
         return backoff.draw(record.streak, self._random)
 
@@ -387,14 +413,17 @@ class Supervisor(Actor):
             other = self.records.get(each)
             if other is None:
                 continue
-            other.restarts += 1
             error = await self._start(other, "info")
-            if isinstance(error, Ignore):
+            if error is None:
+                other.restarts += 1
+            elif isinstance(error, Ignore):
                 self._forget(other)
-            elif error is not None:
+            else:
                 other.state = "restarting"
                 self._again(other)
-                return
+                break
+        if len(plan.start) > 1:
+            self._order()  # of those that did not run before
 
     def _failed_attempt(self, record: Record, error: BaseException) -> None:
         self._report("start_error", record, f"{type(error).__name__}: {error}", error)
@@ -494,6 +523,8 @@ class Supervisor(Actor):
         if cell is None:
             record.state = "undefined"
             return
+        # If it has just ended by itself, that was its end; nobody is to hear of it twice.
+        reason, record.ended = record.ended, None
         if cell.actor is not None:
             record.expected = True
             record.comes_back = comes_back
@@ -502,18 +533,25 @@ class Supervisor(Actor):
                 reason = await cell.ended()
             finally:
                 record.expected = record.comes_back = False
-            if not is_expected(record.spec.restart, record.spec.shutdown, reason):
-                self._report("shutdown_error", record, str(reason))
+        if reason is not None and not is_expected(
+            record.spec.restart, record.spec.shutdown, reason
+        ):
+            self._report("shutdown_error", record, str(reason))
         if not comes_back:
-            cell.block.forsake(cell)
+            self._forsake(record)
         record.state = "undefined"
+
+    def _forsake(self, record: Record) -> None:
+        """Let nothing wait for a life that will not be."""
+        if record.cell is not None:
+            record.cell.block.forsake(record.cell)
 
     def _forget(self, record: Record) -> None:
         """Let a child be: its specification stays, unless it was a temporary one."""
-        if record.cell is not None:
-            record.cell.block.forsake(record.cell)
+        self._forsake(record)
         record.state = "undefined"
         record.attempt += 1
+        record.ended = None
         forgets = record.spec.restart == "temporary" or self.spec.strategy == "dynamic"
         if forgets and self.records.get(record.spec.id) is record:
             del self.records[record.spec.id]
@@ -559,8 +597,10 @@ class Supervisor(Actor):
         if isinstance(error, Ignore):
             if is_dynamic or spec.restart == "temporary":
                 self.records.pop(spec.id, None)
+            self._forsake(record)
             return Ignored()
         self.records.pop(spec.id, None)
+        self._forsake(record)
         if isinstance(error, NameTaken):
             holder = self._cell.block.names.whereis(error.name)
             if holder is not None:
@@ -593,6 +633,7 @@ class Supervisor(Actor):
             assert record.cell is not None
             return Started(record.cell)
         record.state = "undefined"
+        self._forsake(record)
         if isinstance(error, Ignore):
             return Ignored()
         return StartError(error)
