@@ -143,17 +143,8 @@ def child(
         BadSpec: a value that cannot be meant; it names the rule.
     """
     is_supervisor = isinstance(start, SupervisorSpec)
-    if start is None:
-        raise BadSpec(str(id), "missing_start", "start is missing: give an actor class")
-    if not is_supervisor:
-        try:
-            kind_name = kind_of(start).name
-        except TypeError as error:
-            raise BadSpec(str(id), "invalid_start", str(error)) from None
-    else:
-        kind_name = "supervisor"
     spec = ChildSpec(
-        id=id if id is not None else name or kind_name,
+        id=id if id is not None else name or checked_start(str(id), start),
         start=start,
         args=args,
         restart=restart,
@@ -284,6 +275,7 @@ def check_child(spec: ChildSpec) -> None:
 
     if not _is_text(spec.id):
         raise bad("missing_id", f"an id is a text of at least one character, not {spec.id!r}")
+    checked_start(spec.id, spec.start)
     if spec.restart not in get_args(Restart):
         raise bad(
             "invalid_restart_type", f"restart {spec.restart!r} is none of {get_args(Restart)}"
@@ -309,6 +301,18 @@ def check_child(spec: ChildSpec) -> None:
         raise bad("invalid_stalled_after", f"stalled_after is seconds, not {spec.stalled_after!r}")
     if spec.stalled_after is not None and spec.type == "supervisor":
         raise bad("bad_combination", "stalled_after is for workers: a supervisor may have to wait")
+
+
+def checked_start(of: str, start: object) -> str:
+    """The name of what the child `of` is to be."""
+    if start is None:
+        raise BadSpec(of, "missing_start", "start is missing: give an actor class")
+    if isinstance(start, SupervisorSpec):
+        return "supervisor"
+    try:
+        return kind_of(start).name
+    except TypeError as error:  # nothing that could be one, or nothing that has a hash
+        raise BadSpec(of, "invalid_start", str(error)) from None
 
 
 def _is_count(value: object) -> bool:

@@ -561,7 +561,11 @@ class Supervisor(Actor):
     def _find(self, key: Any) -> Record | None:
         if isinstance(key, str):
             return self.records.get(key)
-        return next((each for each in self.records.values() if each.cell is key), None)
+        rare = key.extra.rare if isinstance(key, Cell) and key.extra is not None else None
+        record = rare.keeper if rare is not None else None
+        if isinstance(record, Record) and self.records.get(record.spec.id) is record:
+            return record
+        return None
 
     async def _start_child(self, message: StartChild) -> StartAnswer:
         is_dynamic = self.spec.strategy == "dynamic"
@@ -608,11 +612,12 @@ class Supervisor(Actor):
         return StartError(error)
 
     async def _terminate_child(self, key: Any) -> TerminateAnswer:
-        record = self._find(key)
+        is_dynamic = self.spec.strategy == "dynamic"
+        record = self._find(key) if is_dynamic or isinstance(key, str) else None
         if record is None:
-            if self.spec.strategy == "dynamic" and isinstance(key, Ref) and not key.is_alive:
-                return Done()
-            return NotFound()
+            return (
+                Done() if is_dynamic and isinstance(key, Ref) and not key.is_alive else NotFound()
+            )
         await self._stop(record, comes_back=False)
         self._forget(record)
         return Done()

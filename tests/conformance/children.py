@@ -216,7 +216,7 @@ def flags(**values: Any) -> SupervisorSpec:
     return SupervisorSpec(**{"intensity": 1, **values})
 
 
-def w(world: World, name: str, start: type[W] = W, *args: object, **options: Any) -> ChildSpec:
+def w(world: World, name: str, start: type[W] = W, /, *args: object, **options: Any) -> ChildSpec:
     """The specification of a child with the given name."""
     options = {"shutdown": 1.0, **options}
     return child(start, world, name, *args, id=name, **options)
