@@ -22,6 +22,12 @@ from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
 from .errors import Stalled as Stalled
 from .errors import StartFailed as StartFailed
+from .partition import Partitions as Partitions
+from .partition import partitions as partitions
+from .router import Answers as Answers
+from .router import Broadcast as Broadcast
+from .router import Router as Router
+from .router import workers as workers
 from .tree import Branch as Branch
 from .tree import GaveUp as GaveUp
 from .tree import Tree as Tree

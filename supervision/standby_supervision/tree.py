@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from standby_actors import ActorStopped, Names, Ref, Reply, Snapshot
 from standby_actors.actor import started
@@ -25,6 +26,7 @@ from .answers import (
 )
 from .backoff import Backoff
 from .child import AutoShutdown, ChildSpec, Strategy, SupervisorSpec
+from .router import Broadcast, Router, Routing
 from .supervisor import (
     CountChildren,
     DeleteChild,
@@ -37,6 +39,9 @@ from .supervisor import (
     UpdateSpecs,
     WhichChildren,
 )
+
+if TYPE_CHECKING:
+    from .partition import Partitions
 
 
 class GaveUp(ExceptionGroup[Exception]):
@@ -69,12 +74,55 @@ class Branch:
             raise KeyError(f"no child {key!r} under {self.ref.path}; there are: {known}")
         return record.cell
 
+    def find(self, key: str) -> Ref[Any] | None:
+        """A child that runs, or is between two lives; None if there is none.  Asks nobody."""
+        supervisor = cast("Cell[Any]", self.ref).actor
+        record = supervisor.records.get(key) if supervisor is not None else None
+        if record is None or record.cell is None or not record.cell.is_alive:
+            return None
+        return cast("Cell[Any]", record.cell)
+
     def branch(self, key: str) -> Branch:
         """A supervisor below this one."""
         ref = self[key]
         if not isinstance(cast("Cell[Any]", ref).actor, Supervisor):
             raise TypeError(f"child {key!r} of {self.ref.path} is no supervisor, or is down")
         return Branch(ref)
+
+    @overload
+    def router(self, pool: str, routing: Literal["broadcast"]) -> Broadcast[Any]: ...
+    @overload
+    def router(
+        self,
+        pool: str,
+        routing: Routing = "round_robin",
+        *,
+        key: Callable[[Any], Hashable] | None = None,
+    ) -> Router[Any]: ...
+    def router(
+        self,
+        pool: str,
+        routing: Routing | Literal["broadcast"] = "round_robin",
+        *,
+        key: Callable[[Any], Hashable] | None = None,
+    ) -> Router[Any] | Broadcast[Any]:
+        """A router in front of the children of a supervisor below this one.
+
+        Args:
+            pool: the supervisor's id; what :func:`workers` specifies, for example.
+            routing: ``"round_robin"``, ``"least_loaded"``, ``"by_key"``: see
+                :class:`Router`; ``"broadcast"``: to all of them.
+            key: for ``"by_key"``: what to tell messages apart by.
+        """
+        if routing == "broadcast":
+            return Broadcast(self.branch(pool))
+        return Router(self.branch(pool), routing, key=key)
+
+    def partitions(self, key: str) -> Partitions:
+        """The children of what :func:`partitions` specifies, by key."""
+        from .partition import Partitions  # it is made of branches
+
+        return Partitions(self.branch(key))
 
     def _supervisor(self) -> Supervisor:
         cell = cast("Cell[Any]", self.ref)
@@ -98,9 +146,9 @@ class Branch:
         Raises:
             LookupError: it could not be started; says what was answered.
         """
-        record = self._supervisor().records.get(key)
-        if record is not None and record.cell is not None and record.cell.is_alive:
-            return record.cell
+        ref = self.find(key)
+        if ref is not None:
+            return ref
         answer = await self.start(*args, id=key)
         if isinstance(answer, Started | AlreadyStarted):
             return answer.ref
