@@ -74,6 +74,8 @@ logger = logging.getLogger("standby.supervision")
 
 CAUSES = 10
 """Errors of children that a supervisor remembers, to tell when it gives up."""
+REPORTED = 2000
+"""Characters of a reason that a report has room for."""
 
 
 @define(eq=False)
@@ -356,7 +358,8 @@ class Supervisor(Actor):
             auto_shutdown=spec.auto_shutdown,
             after=after,
         )
-        self._emit("supervisor.decided", child=fallen.child, decision=repr(decision))
+        if self._is_heard:
+            self._emit("supervisor.decided", child=fallen.child, decision=repr(decision))
         return decision
 
     def _count_restart(self, record: Record) -> float:
@@ -450,7 +453,7 @@ class Supervisor(Actor):
 
     # ---- one child
 
-    async def _start(self, record: Record, level: str) -> BaseException | None:
+    async def _start(self, record: Record, level: Literal["info", "debug"]) -> BaseException | None:
         """Start a child, first or again; returns what went wrong."""
         starter: Reply[Any] = Reply(None)
         error = (
@@ -505,16 +508,15 @@ class Supervisor(Actor):
             return error
         return None
 
-    def _is_up(self, record: Record, level: str) -> None:
+    def _is_up(self, record: Record, level: Literal["info", "debug"]) -> None:
         record.state = "running"
         record.started_at = trio.current_time()
-        seconds = record.spec.stalled_after
-        if seconds is not None or self._stalls is not None:
-            if self._stalls is None:
-                self._stalls = Stalls()
-            assert record.cell is not None
-            self._stalls.watch(record.cell, record.spec.id, seconds)
-        self._emit("supervisor.progress", child=record.spec.id, level=level)
+        if self._is_heard:
+            self._emit("supervisor.progress", child=record.spec.id, level=level)
+        number = logging.INFO if level == "info" else logging.DEBUG
+        # Of a template's children there may be very many, and they come and go.
+        if self.spec.strategy != "dynamic" and logger.isEnabledFor(number):
+            logger.log(number, "supervisor %s: progress of child %s", self.ref.path, record.spec.id)
 
     async def _stop(self, record: Record, *, comes_back: bool) -> None:
         """Stop a child in order, and wait until it has ended."""
@@ -618,8 +620,14 @@ class Supervisor(Actor):
             return (
                 Done() if is_dynamic and isinstance(key, Ref) and not key.is_alive else NotFound()
             )
+        was_restarting = record.state == "restarting"
         await self._stop(record, comes_back=False)
         self._forget(record)
+        if was_restarting and not is_dynamic:
+            # Its restart is off, and with it that of those that were to start after it.
+            for each in self.records.values():
+                if each.state == "undefined":
+                    self._forsake(each)
         return Done()
 
     async def _restart_child(self, key: str) -> RestartAnswer:
@@ -713,23 +721,41 @@ class Supervisor(Actor):
     # ---- reports
 
     def _report(
-        self, what: str, record: Record, reason: str, error: BaseException | None = None
+        self,
+        what: str,
+        record: Record,
+        reason: str,
+        error: BaseException | None = None,
+        children: int = 1,
     ) -> None:
-        self._emit(
-            f"supervisor.{what}",
-            child=record.spec.id,
-            reason=reason,
-            restart=record.spec.restart,
-            child_type=record.spec.type,
-        )
+        """Report what is wrong with a child, or the same of `children` like it."""
+        spec = record.spec
+        reason = cut(reason)
+        if self._is_heard:
+            self._emit(
+                f"supervisor.{what}",
+                child=spec.id,
+                reason=reason,
+                children=children,
+                start=spec.kind,
+                restart=spec.restart,
+                significant=spec.significant,
+                shutdown=spec.shutdown,
+                child_type=spec.type,
+            )
         logger.error(
-            "supervisor %s: %s of child %s: %s",
+            "supervisor %s: %s of %s: %s",
             self.ref.path,
             what,
-            record.spec.id,
+            f"child {spec.id}" if children == 1 else f"{children} children",
             reason,
             exc_info=error,
         )
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether anybody listens to events."""
+        return bool(self._cell.block.stream.listeners)
 
     def _emit(self, what: str, **data: Any) -> None:
         parent = self._cell.parent
@@ -746,3 +772,29 @@ class DynamicSupervisor(Supervisor):
     """A supervisor of many children of one template; they stop all at once."""
 
     stops_together = True
+
+    def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
+        super().__init__(spec, source)
+        self._unexpected: dict[str, list[Record]] = {}
+
+    def child_stopped(self, record: Record, reason: ExitReason) -> None:
+        """Hear of the end of a child while everything is being stopped."""
+        record.ended = None
+        if not is_expected(record.spec.restart, record.spec.shutdown, reason):
+            self._unexpected.setdefault(str(reason), []).append(record)
+
+    def on_stop(self, reason: ExitReason) -> None:
+        """Everything below has ended; tell what went wrong, once for each reason."""
+        super().on_stop(reason)
+        for why, records in self._unexpected.items():
+            self._report("shutdown_error", records[0], why, children=len(records))
+
+
+def cut(text: str) -> str:
+    """`text`, or as much of it as a report has room for.
+
+    Examples:
+        >>> len(cut("x" * 5000))
+        2002
+    """
+    return text if len(text) <= REPORTED else f"{text[:REPORTED]} …"
