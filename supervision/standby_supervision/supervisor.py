@@ -511,6 +511,12 @@ class Supervisor(Actor):
     def _is_up(self, record: Record, level: Literal["info", "debug"]) -> None:
         record.state = "running"
         record.started_at = trio.current_time()
+        seconds = record.spec.stalled_after
+        if seconds is not None or self._stalls is not None:
+            if self._stalls is None:
+                self._stalls = Stalls()
+            assert record.cell is not None
+            self._stalls.watch(record.cell, record.spec.id, seconds)
         if self._is_heard:
             self._emit("supervisor.progress", child=record.spec.id, level=level)
         number = logging.INFO if level == "info" else logging.DEBUG
