@@ -834,6 +834,7 @@ class Block:
             order.append(each)
             extra = each.extra
             if extra is not None:
+                extra.doomed = True
                 todo.extend(extra.children or ())
                 if extra.rare is not None:
                     for block in extra.rare.blocks:
@@ -1083,7 +1084,7 @@ class Block:
             self.names.register(name, cell)
         actor.ref = cell
         extra.killed = extra.stopping = extra.interrupted = False
-        extra.hooked = extra.drop = extra.advancing = False
+        extra.hooked = extra.drop = extra.advancing = extra.doomed = False
         extra.reason = None
         rare.leaving = rare.quit = rare.stuck = False
         rare.handled_start = True

@@ -227,6 +227,7 @@ class Extra:
         "children",
         "context",
         "coro",
+        "doomed",
         "drop",
         "hooked",
         "interrupted",
@@ -250,6 +251,8 @@ class Extra:
         suspended, system lane, senders."""
         self.killed = self.stopping = self.interrupted = self.suspended = False
         self.advancing = self.hooked = self.drop = False
+        self.doomed = False
+        """Whether its kill has begun: those below it are killed before it is."""
         self.coro: Any = None
         """The coroutine of the turn that is parked on a reply, or has a worker."""
         self.message: Any = None

@@ -28,6 +28,7 @@ from standby_actors import (
     emit,
 )
 from standby_actors.cell import Cell
+from standby_actors.kind import kind_of
 from standby_actors.reply import Reply
 
 from .answers import (
@@ -101,6 +102,11 @@ class Record:
     """How its life ended, until the supervisor has dealt with that."""
     lived: float = 0.0
     """Seconds that this life took."""
+    given: tuple[Any, ...] | None = None
+    """What it is made with, where its specification does not keep that: a temporary
+    child has one life, and its arguments may be large."""
+    is_new: bool = False
+    """Whether the specification is another than that of the last life."""
 
     @property
     def redeliver(self) -> int:
@@ -112,7 +118,7 @@ class Record:
 
     def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
         """Whether the mailbox stays open for another life."""
-        if not self.owner.is_open or self.owner.is_stopping:
+        if not self.owner.is_open or self.owner.is_stopping or self.owner.is_doomed:
             return False
         if self.expected:
             return self.comes_back
@@ -121,7 +127,7 @@ class Record:
     def lost(self, cell: Cell[Any], reason: ExitReason) -> None:
         """Hear that a life is over."""
         self.last_reason = str(reason)
-        if self.expected:
+        if self.expected or self.owner.is_doomed:
             return
         if self.owner.is_stopping:
             self.owner.child_stopped(self, reason)
@@ -243,7 +249,13 @@ class Supervisor(Actor):
     def is_stopping(self) -> bool:
         """Whether its children are ended because it ends itself, and in order."""
         extra = self._cell.extra
-        return extra is not None and extra.stopping and not extra.killed
+        return extra is not None and extra.stopping
+
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it is being killed, and all below it with it."""
+        extra = self._cell.extra
+        return extra is not None and extra.doomed
 
     def child_stopped(self, record: Record, reason: ExitReason) -> None:
         """Hear of the end of a child while everything is being stopped."""
@@ -474,10 +486,9 @@ class Supervisor(Actor):
 
     def _spawn(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
         spec = record.spec
-        start, args = spec.start, spec.args
-        if isinstance(start, SupervisorSpec):
-            args = (start,)
-            start = DynamicSupervisor if start.strategy == "dynamic" else Supervisor
+        start, args = made_of(spec)
+        if record.given is not None:
+            args, record.given = record.given, None
         try:
             record.cell = self._cell.spawn(
                 start,
@@ -500,10 +511,16 @@ class Supervisor(Actor):
     def _revive(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
         cell = record.cell
         assert cell is not None
-        spec = record.spec
-        args = (spec.start,) if isinstance(spec.start, SupervisorSpec) else spec.args
+        start, args = made_of(record.spec)
+        if record.is_new:
+            spec = record.spec
+            record.is_new = False
+            cell.kind = kind_of(start).with_options(
+                spec.capacity, spec.overflow, spec.seconds, spec.start_timeout, None, None
+            )
         try:
             cell.block.revive(cell, args, starter)
+        # The constructor of a child is its own, too.
         except Exception as error:
             return error
         return None
@@ -585,7 +602,7 @@ class Supervisor(Actor):
             template = self.spec.children[0]
             self._numbers += 1
             wanted = message.id or f"{template.id}#{self._numbers}"
-            spec = evolve(template.with_args(message.args), id=wanted)
+            spec = evolve(template, id=wanted, args=(*template.args, *message.args))
         else:
             spec = message.spec
             try:
@@ -601,6 +618,9 @@ class Supervisor(Actor):
                 return AlreadyStarted(known.cell)
             return AlreadyPresent()
         record = Record(spec, self)
+        if spec.restart == "temporary" and spec.args:
+            record.given = spec.args
+            record.spec = evolve(spec, args=())
         self.records[spec.id] = record
         error = await self._start(record, "debug")
         if error is None:
@@ -677,22 +697,35 @@ class Supervisor(Actor):
             check_children(new.children, new.auto_shutdown, new.strategy)
         except BadSpec as error:
             return Refused(error.rule, error.detail)
+        is_dynamic = self.spec.strategy == "dynamic"
+        if is_dynamic is not (new.strategy == "dynamic"):
+            what = "a supervisor of a template cannot become one without, nor the other way round"
+            return Refused("invalid_strategy", what)
         self.spec = new
-        if new.strategy == "dynamic":
-            return Done()
         old = self.records
-        records: dict[str, Record] = {}
+        if is_dynamic:
+            (template,) = new.children
+            for record in old.values():
+                self._specify(record, evolve(template, id=record.spec.id, args=record.spec.args))
+            return Done()
+        self.records = {}
         for spec in new.children:
-            record = old.pop(spec.id, None)
-            if record is None:
-                record = Record(spec, self)
-            else:
-                record.spec = spec
-            records[spec.id] = record
-        records.update(old)
-        self.records = records
+            known = old.pop(spec.id, None)
+            if known is not None:
+                self._specify(known, spec)
+            self.records[spec.id] = known or Record(spec, self)
+        self.records.update(old)
         self._order()
         return Done()
+
+    def _specify(self, record: Record, spec: ChildSpec) -> None:
+        """Give a child another specification: its shutdown holds at once, the rest from
+        its next life on."""
+        record.is_new = True
+        record.spec = spec
+        cell = record.cell
+        if cell is not None:
+            cell.kind = cell.kind.with_options(None, None, spec.seconds, None, None, None)
 
     def _order(self) -> None:
         cells: Iterable[Cell[Any]] = [
@@ -794,6 +827,14 @@ class DynamicSupervisor(Supervisor):
         super().on_stop(reason)
         for why, records in self._unexpected.items():
             self._report("shutdown_error", records[0], why, children=len(records))
+
+
+def made_of(spec: ChildSpec) -> tuple[Any, tuple[Any, ...]]:
+    """The class or function of a child, and what it is called with."""
+    if isinstance(spec.start, SupervisorSpec):
+        is_dynamic = spec.start.strategy == "dynamic"
+        return DynamicSupervisor if is_dynamic else Supervisor, (spec.start,)
+    return spec.start, spec.args
 
 
 def cut(text: str) -> str:
