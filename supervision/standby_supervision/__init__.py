@@ -22,6 +22,15 @@ from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
 from .errors import Stalled as Stalled
 from .errors import StartFailed as StartFailed
+from .jobs import Cancelled as Cancelled
+from .jobs import Failed as Failed
+from .jobs import Job as Job
+from .jobs import Jobs as Jobs
+from .jobs import Ok as Ok
+from .jobs import Outcome as Outcome
+from .jobs import Periodic as Periodic
+from .jobs import TimedOut as TimedOut
+from .jobs import open_jobs as open_jobs
 from .partition import Partitions as Partitions
 from .partition import partitions as partitions
 from .router import Answers as Answers

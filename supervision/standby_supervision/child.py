@@ -216,7 +216,7 @@ def check_flags(spec: SupervisorSpec) -> None:
                 "intensity=None never gives up; it needs a backoff=, or a child that cannot "
                 "start keeps the machine busy for ever",
             )
-    elif not _is_count(intensity):
+    elif not is_count(intensity):
         raise bad("invalid_intensity", f"intensity must be an int of 0 or more, not {intensity!r}")
     if not _is_number(spec.period) or not 0 < spec.period < math.inf:
         raise bad("invalid_period", f"period must be more than 0 seconds, not {spec.period!r}")
@@ -293,7 +293,7 @@ def check_child(spec: ChildSpec) -> None:
         raise bad("invalid_start_timeout", f"start_timeout is seconds, not {spec.start_timeout!r}")
     if spec.when_down not in get_args(WhenDown):
         raise bad("invalid_when_down", f"when_down {spec.when_down!r} is none of wait, fail")
-    if not _is_count(spec.redeliver):
+    if not is_count(spec.redeliver):
         raise bad("invalid_redeliver", f"redeliver is an int of 0 or more, not {spec.redeliver!r}")
     if spec.stalled_after is not None and not (
         _is_number(spec.stalled_after) and spec.stalled_after > 0
@@ -315,7 +315,8 @@ def checked_start(of: str, start: object) -> str:
         raise BadSpec(of, "invalid_start", str(error)) from None
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Whether `value` is a number of things: an int of 0 or more, and no bool."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
