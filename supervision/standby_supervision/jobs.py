@@ -232,10 +232,11 @@ class Jobs:
             scope.deadline = trio.current_time() + self._shutdown
         try:
             await self._manager.__aexit__(None, None, None)
+        # What a job may raise here ends the program, and leaves bare: a caller must not
+        # look for a KeyboardInterrupt in a group.
         except BaseException as raised:
             ends_program = _not_cancelled(raised)
             if ends_program is not None:
-                # Bare: a caller must not look for a KeyboardInterrupt in a group.
                 raise ends_program from None
             if error is None:
                 raise

@@ -215,6 +215,7 @@ class Tree(Branch):
             self._last = cast("Supervisor", cell.actor)
             self.ref = await started(cell, starter)
             cell.monitor(cell, lambda _, down: self._ended())
+        # The block must be left, whatever kept the tree from being entered.
         except BaseException as error:
             if await self._block.__aexit__(type(error), error, error.__traceback__):
                 raise AssertionError("a block swallows no error of its body") from error
