@@ -18,7 +18,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CoroutineType, TracebackType
 from typing import Any, Protocol
 
@@ -462,6 +462,25 @@ class Block:
                 cell.mailbox.append(place.message)
                 waiting += 1
 
+    def take_no_more(self, cell: Cell[Any]) -> None:
+        """Begin nothing new in this life of `cell`; refuse its mail, unless it may get another."""
+        extra = cell.extra
+        if extra is None or extra.rare is None or extra.rare.keeper is None:
+            self.drain(cell)
+            return
+        if cell.mailbox is None:
+            cell.mailbox = []
+        elif self.running is cell:
+            self.split_batch(cell)
+        self._drop_system(cell)
+
+    def _drop_system(self, cell: Cell[Any]) -> None:
+        extra = cell.extra
+        while extra is not None and extra.system:
+            item = extra.system.popleft()
+            if item.reply is not None:
+                resolve(item.reply, cell.stopped_error(), ERROR)
+
     def drain(self, cell: Cell[Any]) -> None:
         """Take no message any more: refuse those that wait, and all that come."""
         mailbox = cell.mailbox
@@ -475,10 +494,7 @@ class Block:
         extra = cell.extra
         if extra is not None:
             extra.offset = 0
-            while extra.system:
-                item = extra.system.popleft()
-                if item.reply is not None:
-                    resolve(item.reply, cell.stopped_error(), ERROR)
+            self._drop_system(cell)
             rare = extra.rare
             if rare is not None and rare.senders:
                 while rare.senders:
@@ -635,7 +651,7 @@ class Block:
             case Crash(AskTimeout(is_inherited=True)) if ask is not None and ask.done:
                 pass  # who asked has given up, and took this turn along: no crash
             case Crash(raised):
-                if ask is not None:
+                if not self._is_offered_again(cell, message) and ask is not None:
                     resolve(ask, crashed(cell.path, raised), ERROR)
                 self._crash(cell, raised, message)
             case Fatal(raised):
@@ -649,10 +665,34 @@ class Block:
                     # Ctrl-C on the way out makes it a kill, also where it lands in a hook.
                     self.kill_all()
 
+    def _is_offered_again(self, cell: Cell[Any], message: Any) -> bool:
+        """Whether the message that crashed `cell` is kept for its next life."""
+        rare = cell.extra.rare if cell.extra is not None else None
+        if rare is None or rare.keeper is None or not rare.keeper.redeliver:
+            return False
+        if type(message) is System or cell.extra is None or cell.extra.stopping:
+            return False
+        if rare.again is not message:
+            rare.tried = 0
+        rare.again = message
+        rare.tried += 1
+        if rare.tried <= rare.keeper.redeliver:
+            return True
+        rare.again = None
+        if type(message) is not Reply:
+            self.dead_letter(cell, message)
+        return False
+
     def was_cut(self, cell: Cell[Any], message: Any) -> None:
         """Tell who asked that the turn on `message` was cut."""
         assert cell.extra is not None
         ask = asked(message)
+        reason = cell.extra.reason
+        if cell.extra.killed and isinstance(reason, Crashed):
+            # Condemned: to who asked, and to who counts, this message has crashed it.
+            if not self._is_offered_again(cell, message) and ask is not None:
+                resolve(ask, crashed(cell.path, reason.error), ERROR)
+            return
         if ask is not None:
             why = "killed" if cell.extra.killed else "the turn was cut"
             resolve(ask, ActorStopped(cell.path, why), ERROR)
@@ -671,8 +711,23 @@ class Block:
             extra.reason = Crashed(error)
             self.begin_stop(cell, extra.reason)
 
+    def condemn(self, cell: Cell[Any], error: BaseException) -> None:
+        """Make `error` the crash of a kept `cell`, and kill it for that."""
+        if cell.actor is None:
+            return
+        extra = cell.extra or cell.grow()
+        if extra.killed:
+            return
+        self.crashes += 1
+        if self.stream.listeners:
+            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+        extra.reason = Crashed(error)
+        self.kill(cell, Killed())
+
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""
+        if cell.rare().keeper is not None:
+            return  # it hears of the end of the life
         if cell.parent is self.root:
             self.record(error, cell.path)
         elif cell.parent is not None and cell.rare().unlinked:
@@ -718,7 +773,7 @@ class Block:
             extra.stopping = extra.alert = True
             if extra.reason is None:
                 extra.reason = reason
-            self.drain(cell)
+            self.take_no_more(cell)
         if self.is_busy(cell):
             rare = extra.rare
             if rare is not None and rare.mail_wait is not None:
@@ -743,26 +798,19 @@ class Block:
         assert extra is not None
         if extra.advancing or cell.actor is None:
             return
+        kind = cell.kind
         children = extra.children
         if children:
             extra.advancing = True
-            count = 0
-            while children:
-                child = youngest(children)
-                if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
-                    self.end(child, _SHUTDOWN)
-                else:
+            if kind.stops_together:
+                for child in list(children):
                     self.begin_stop(child, _SHUTDOWN)
-                    if child.actor is not None:
-                        break  # its end gives us our next turn
-                count += 1
-                if count == STOPPED_AT_ONCE:
-                    self.enqueue(cell)
-                    break
+                    self.forsake(child)
+            else:
+                self._stop_last(cell, children)
             extra.advancing = False
             if children:
-                return
-        kind = cell.kind
+                return  # the end of one of them gives us our next turn
         rare = extra.rare
         if kind.on_stop is not None and not extra.hooked and (rare is None or rare.handled_start):
             extra.hooked = True
@@ -772,6 +820,22 @@ class Block:
             return
         assert extra.reason is not None
         self.end(cell, extra.reason)
+
+    def _stop_last(self, cell: Cell[Any], children: dict[Cell[Any], None]) -> None:
+        """Stop children of `cell`, the last first, until one takes its time."""
+        for _ in range(STOPPED_AT_ONCE):
+            if not children:
+                return
+            child = youngest(children)
+            if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
+                self.end(child, _SHUTDOWN)
+            elif child.actor is None:
+                self.forsake(child)
+            else:
+                self.begin_stop(child, _SHUTDOWN)
+                if child.actor is not None:
+                    return
+        self.enqueue(cell)
 
     def _overdue(self, cell: Cell[Any]) -> None:
         if cell.actor is not None:
@@ -794,6 +858,7 @@ class Block:
             order.append(each)
             extra = each.extra
             if extra is not None:
+                extra.doomed = True
                 todo.extend(extra.children or ())
                 if extra.rare is not None:
                     for block in extra.rare.blocks:
@@ -817,11 +882,11 @@ class Block:
         extra.killed = extra.alert = True
         if not isinstance(extra.reason, Crashed | Linked):
             extra.reason = reason
-        self.drain(cell)
+        self.take_no_more(cell)
         if self.is_busy(cell):
             self._cut(cell)
-        elif not extra.children:
-            self.end(cell, extra.reason)
+        else:
+            self.finish(cell)
         if cell.actor is not None:
             rare = cell.rare()
             if rare.deadline is not None:
@@ -944,6 +1009,8 @@ class Block:
         """End a killed cell whose own turn is over, once its children have ended."""
         extra = cell.extra
         assert extra is not None
+        while extra.children and youngest(extra.children).actor is None:
+            self.forsake(youngest(extra.children))
         if not extra.children and not self.is_busy(cell):
             self.end(cell, extra.reason or Killed())
 
@@ -953,13 +1020,18 @@ class Block:
         goes on."""
         if cell.actor is None:
             return
-        if cell.mailbox is not None and cell.mailbox is not DEAD:
-            self.drain(cell)
-        cell.mailbox = DEAD
+        extra = cell.extra
+        keeper = extra.rare.keeper if extra is not None and extra.rare is not None else None
+        is_kept = keeper is not None and keeper.keeps(cell, reason)
         cell.actor = None
         cell.args = reason
+        if is_kept:
+            self._keep_mail(cell)
+        else:
+            if cell.mailbox is not None and cell.mailbox is not DEAD:
+                self.drain(cell)
+            cell.mailbox = DEAD
         parent = cell.parent
-        extra = cell.extra
         told = False
         if extra is not None and extra.rare is not None:
             told = extra.rare.links is not None and parent in extra.rare.links
@@ -971,12 +1043,97 @@ class Block:
         above = parent.extra
         assert above is not None
         assert above.children is not None
-        above.children.pop(cell, None)
+        if not is_kept:
+            above.children.pop(cell, None)  # a kept one stays in its place
         if (above.stopping or above.killed) and not above.advancing:
             self.enqueue(parent)
+        if keeper is not None:
+            if not cell.rare().quit:
+                keeper.lost(cell, reason)
+            return
         # One link a pair: an owner that has linked itself once more has been told.
         if not told and (parent.kind.trap_exits or isinstance(reason, Crashed | Linked)):
             self._tell_linked_owner(cell, parent, reason)
+
+    def _keep_mail(self, cell: Cell[Any]) -> None:
+        """Let what waits for an ended life wait for the next one, in its order."""
+        self.take_no_more(cell)
+        rare = cell.rare()
+        mailbox = cell.mailbox
+        del mailbox[: self.handled(cell)]
+        extra = cell.extra
+        assert extra is not None
+        extra.offset = 0
+        extra.rest = None
+        if self.batch is mailbox:
+            self.batch = None
+        if rare.own:
+            own = {id(each) for each in rare.own}
+            mailbox[:] = [each for each in mailbox if id(each) not in own]
+        rare.own = None
+        if rare.again is not None:
+            mailbox.insert(0, rare.again)
+
+    def forsake(self, cell: Cell[Any]) -> None:
+        """Give up a kept cell between two lives: refuse its mail, free its name."""
+        if cell.actor is None and cell.mailbox is not DEAD:
+            self.drain(cell)
+            rare = cell.rare()
+            self.names.forget(cell, rare.name, rare.groups)
+            above = cell.parent.extra if cell.parent is not None else None
+            if above is not None and above.children is not None:
+                above.children.pop(cell, None)
+
+    def order_children(self, cell: Cell[Any], order: Iterable[Cell[Any]]) -> None:
+        """Have the children of `cell` stop in the reverse of `order`."""
+        extra = cell.extra
+        if extra is not None and extra.children:
+            children = extra.children
+            extra.children = {each: None for each in order if each in children}
+
+    def revive(self, cell: Cell[Any], args: tuple[Any, ...], starter: Reply[Any] | None) -> None:
+        """Give `cell`, whose life has ended, another one, with what waits in its mailbox.
+
+        Raises whatever making the instance raises; the cell is then as it was.
+        """
+        assert cell.actor is None
+        extra = cell.extra or cell.grow()
+        rare = cell.rare()
+        parent = cell.parent
+        assert parent is not None
+        context = extra.context if extra.context is not None else self.base.copy()
+        actor = context.run(cell.kind.make, *args)
+        if cell.mailbox is DEAD and rare.name is not None:
+            name, rare.name = rare.name, None
+            self.names.register(name, cell)
+        actor.ref = cell
+        extra.killed = extra.stopping = extra.interrupted = False
+        extra.hooked = extra.drop = extra.advancing = extra.doomed = False
+        extra.reason = None
+        rare.leaving = rare.quit = rare.stuck = False
+        rare.handled_start = True
+        rare.start_error = rare.deadline = None
+        rare.incarnation += 1
+        extra.alert = extra.suspended or bool(rare.senders) or bool(extra.system)
+        cell.args = None
+        cell.actor = actor
+        if cell.mailbox is DEAD:
+            cell.mailbox = None
+        above = parent.extra or parent.grow()
+        if above.children is None:
+            above.children = {}
+        above.children[cell] = None
+        if self.stream.listeners:
+            self.emit("actor.spawned", cell, kind=cell.kind.name)
+        if cell.kind.on_start is not None or cell.kind.dedicated:
+            self.schedule_start(cell, starter)
+            return
+        if cell.mailbox or extra.alert:
+            self.enqueue(cell)
+        else:
+            cell.mailbox = None
+        if starter is not None:
+            resolve(starter, cell)
 
     def _end_rare(self, cell: Cell[Any], reason: ExitReason) -> None:
         extra = cell.extra
@@ -997,7 +1154,7 @@ class Block:
         for reply, value in rare.farewell or ():
             resolve(reply, value)
         rare.farewell = None
-        if rare.name is not None or rare.groups:
+        if (rare.name is not None or rare.groups) and cell.mailbox is DEAD:
             self.names.forget(cell, rare.name, rare.groups)
         if rare.starter is not None:
             resolve(rare.starter, rare.start_error or cell.stopped_error(), ERROR)

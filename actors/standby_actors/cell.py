@@ -13,7 +13,7 @@ from gc import get_referents
 from itertools import chain
 from operator import is_not
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from trio import CancelScope
 from trio.lowlevel import Task, checkpoint, enable_ki_protection
@@ -103,10 +103,37 @@ class Monitor:
             self._deliver(self, Down(self.ref, reason))
 
 
+class Keeper(Protocol):
+    """Who brings an actor back to life: a supervisor, as its children's cells know it."""
+
+    @property
+    def redeliver(self) -> int:
+        """How often a message that crashed the actor is given to it again."""
+        ...
+
+    @property
+    def when_down(self) -> Literal["wait", "fail"]:
+        """What happens to an ask that comes between two lives."""
+        ...
+
+    def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
+        """Whether `cell`, whose life ends, may get another: its mailbox then stays open.
+
+        Asked once for each life, before anybody hears of its end.  Decides
+        nothing and changes nothing.
+        """
+        ...
+
+    def lost(self, cell: Cell[Any], reason: ExitReason) -> None:
+        """Hear that a life has ended, when everything about it is over."""
+        ...
+
+
 class Rare:
     """What few actors need."""
 
     __slots__ = (
+        "again",
         "blocks",
         "deadline",
         "farewell",
@@ -114,12 +141,15 @@ class Rare:
         "handled_start",
         "incarnation",
         "joiners",
+        "keeper",
+        "label",
         "laters",
         "leaving",
         "links",
         "mail_wait",
         "monitors",
         "name",
+        "own",
         "postponed",
         "quit",
         "senders",
@@ -130,12 +160,15 @@ class Rare:
         "stoppers",
         "stuck",
         "timers",
+        "tried",
         "turn_scope",
         "unlinked",
         "untraced",
     )
 
     def __init__(self) -> None:
+        self.again: Any = None
+        """The message that crashed it and will be given to its next life."""
         self.blocks: list[Block] = []
         """Blocks that a handler of this actor has open."""
         self.deadline: Timer | None = None
@@ -147,6 +180,9 @@ class Rare:
         """Whether the start hook is done, so that the stop hook is owed."""
         self.incarnation = 1
         self.joiners: list[Reply[Any]] | None = None
+        self.keeper: Keeper | None = None
+        self.label: str | None = None
+        """What its path calls it, where it has no name: its id among its siblings."""
         self.laters: dict[Later[Any], None] | None = None
         self.leaving = False
         """Whether it stops by its own wish."""
@@ -155,6 +191,8 @@ class Rare:
         """The task of a dedicated actor while it waits for mail."""
         self.monitors: list[Monitor] | None = None
         self.name: str | None = None
+        self.own: list[Any] | None = None
+        """Messages in its mailbox that it told itself; they die with its life."""
         self.postponed: list[tuple[Any, Later[Any]]] | None = None
         self.quit = False
         """Whether its end is nobody's business: its starter has been told."""
@@ -169,6 +207,8 @@ class Rare:
         self.stoppers: list[Reply[Any]] | None = None
         self.stuck = False
         self.timers: dict[Timer, None] | None = None
+        self.tried = 0
+        """How often :attr:`again` has been given to it."""
         self.turn_scope: CancelScope | None = None
         """The scope of one turn of a dedicated actor."""
         self.unlinked = False
@@ -185,6 +225,7 @@ class Extra:
         "children",
         "context",
         "coro",
+        "doomed",
         "drop",
         "hooked",
         "interrupted",
@@ -208,6 +249,8 @@ class Extra:
         suspended, system lane, senders."""
         self.killed = self.stopping = self.interrupted = self.suspended = False
         self.advancing = self.hooked = self.drop = False
+        self.doomed = False
+        """Whether its kill has begun: those below it are killed before it is."""
         self.coro: Any = None
         """The coroutine of the turn that is parked on a reply, or has a worker."""
         self.message: Any = None
@@ -297,8 +340,8 @@ class Cell(Ref[M_contra]):
     def own_name(self) -> str:
         """The last part of its path."""
         rare = self.extra.rare if self.extra is not None else None
-        if rare is not None and rare.name is not None:
-            return rare.name
+        if rare is not None and (rare.name or rare.label):
+            return rare.name or str(rare.label)
         if self.parent is None:
             return self.block.name
         return f"{self.kind.name}#{self.number}"
@@ -310,7 +353,7 @@ class Cell(Ref[M_contra]):
 
     @property
     def is_alive(self) -> bool:
-        return self.actor is not None
+        return self.actor is not None or self.mailbox is not DEAD
 
     def snapshot(self) -> Snapshot:
         return snapshot_of(self)
@@ -490,8 +533,12 @@ class Cell(Ref[M_contra]):
         dedicated: bool | None = None,
         link: bool = True,
         starter: Reply[Any] | None = None,
+        keeper: Keeper | None = None,
     ) -> Cell[Any]:
         """Start a child.  Raised errors leave nothing behind.
+
+        Args:
+            keeper: who may bring it back to life; then nobody else hears of its crash.
 
         Raises:
             ActorStopped: this actor, or block, is stopping or has ended.
@@ -516,7 +563,7 @@ class Cell(Ref[M_contra]):
         if name is not None:
             block.names.check_free(name)
         instance = kind.make(*args)
-        child: Cell[Any] = block.cell()
+        child: Cell[Any] = block.cell() if keeper is None else KeptCell()
         child.block = block
         child.kind = kind
         child.mailbox = None
@@ -537,6 +584,8 @@ class Cell(Ref[M_contra]):
         extra.children[child] = None
         if not link:
             child.rare().unlinked = True
+        if keeper is not None:
+            child.rare().keeper = keeper
         if block.stream.listeners:
             block.emit("actor.spawned", child, kind=kind.name)
         if kind.on_start is not None or kind.dedicated:
@@ -677,6 +726,57 @@ class Cell(Ref[M_contra]):
             return getattr(actor, hook)(what)
 
         self.block.push_system(self, System(hook, call))
+
+
+class KeptCell(Cell[M_contra]):
+    """A cell whose actor may get another life.
+
+    It remembers which messages of its mailbox the actor told itself: a new life
+    must not get what the old one had in mind.
+    """
+
+    __slots__ = ()
+
+    @enable_ki_protection
+    def tell(self, message: M_contra, /) -> None:
+        mailbox = self.mailbox
+        if mailbox is None:
+            self.mailbox = [message]
+            block = self.block
+            block.runq.append(self)
+            if block.parked is not None:
+                block.wake()
+            return
+        block = self.block
+        if block.running is self or block.stepping is self or self._has_own_task():
+            self._note_own(message)
+        if len(mailbox) < self.kind.capacity:
+            mailbox.append(message)
+        else:
+            self._put_over(message)
+
+    def _has_own_task(self) -> bool:
+        extra = self.extra
+        return extra is not None and extra.worker is not None and current_cell() is self
+
+    def _note_own(self, message: Any) -> None:
+        rare = self.rare()
+        if rare.own is None:
+            rare.own = []
+        elif len(rare.own) >= 2 * len(self.mailbox) + 16:
+            waiting = {id(each) for each in self.mailbox}
+            rare.own = [each for each in rare.own if id(each) in waiting]
+        rare.own.append(message)
+
+    @enable_ki_protection
+    def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
+        if self.actor is None and self.mailbox is not DEAD:
+            rare = self.rare()
+            if rare.keeper is not None and rare.keeper.when_down == "fail":
+                reply: Reply[Any] = Reply(message, self)
+                resolve(reply, self.stopped_error(), ERROR)
+                return reply
+        return super().ask(message, timeout=timeout)
 
 
 def changed(context: Context, block: Block) -> bool:

@@ -44,6 +44,8 @@ class Kind:
     """Messages that may wait; :data:`UNBOUNDED` at most."""
     overflow: Overflow = "raise"
     dedicated: bool = False
+    stops_together: bool = False
+    """Whether its children are stopped all at once, not one after another."""
     cut_when_withdrawn: bool = False
     """Whether an asker that gives up cuts the turn in progress."""
     watches_silence: bool = False
@@ -232,6 +234,7 @@ def _class_kind(cls: Any) -> Kind:
         capacity=checked_capacity(getattr(cls, "capacity", 1000)),
         overflow=checked_overflow(getattr(cls, "overflow", "raise")),
         dedicated=bool(getattr(cls, "dedicated", False)),
+        stops_together=bool(getattr(cls, "stops_together", False)),
         cut_when_withdrawn=bool(getattr(cls, "cut_when_withdrawn", False)),
         watches_silence=watches_silence,
     )

@@ -199,6 +199,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
     coro: Any
     value: Any
     message: Any
+    payload: Any
+    yielded: Any
     batch: Any
     rest: Any  # a list's iterator: it tells how many are left, and can be set back
     first_look = min(8, block.budget)
@@ -228,6 +230,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             # What it served last must not live as long as the pump sleeps.
             cell = extra = actor = None
             coro = value = message = batch = rest = None
+            payload = yielded = waiting = None
             block.serving = block.batch = block.rest = None
             block.parked = me
             await trap(wait)
@@ -371,7 +374,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 if type(message) is Reply and message.state:
                     continue
             block.serving = message
-            yielded: Any = None
+            yielded = None
             has_ended = True
             try:
                 if coro is None:
@@ -488,6 +491,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             (cell.extra or cell.grow()).context = shared
             shared = base_context.copy()
         if is_cut:
+            payload = yielded = waiting = None
             cell = extra = batch = rest = message = value = context = None  # type: ignore[assignment]
             if scope.cancel_called:
                 return True

@@ -1,0 +1,847 @@
+"""The actor that starts, restarts and stops its children, and nobody else does.
+
+It serves one thing at a time, in the order of its mailbox: the ends of its
+children, attempts to start one again, and what is asked by those who administer
+it.  What to do it asks of :mod:`decision`; here it is only done.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+import trio
+from attrs import define, evolve
+
+from standby_actors import (
+    Actor,
+    Crashed,
+    ExitReason,
+    NameTaken,
+    Ref,
+    Request,
+    Shutdown,
+    emit,
+)
+from standby_actors.cell import Cell
+from standby_actors.kind import kind_of
+from standby_actors.reply import Reply
+
+from .answers import (
+    AlreadyPresent,
+    AlreadyStarted,
+    ChildInfo,
+    Counts,
+    DeleteAnswer,
+    Done,
+    Ignored,
+    NotFound,
+    Refused,
+    RestartAnswer,
+    Restarting,
+    Running,
+    StartAnswer,
+    Started,
+    StartError,
+    TerminateAnswer,
+    TooMany,
+    UpdateAnswer,
+    WrongStrategy,
+)
+from .child import ChildSpec, SupervisorSpec, check_child, check_children, check_significant
+from .decision import (
+    Again,
+    CloseDown,
+    Decision,
+    Fallen,
+    Forget,
+    GiveUp,
+    count,
+    decide,
+    is_expected,
+    is_normal,
+    is_reported,
+    steps,
+    wants_restart,
+)
+from .errors import BadSpec, Ignore, StartFailed
+from .stall import Stalls
+
+logger = logging.getLogger("standby.supervision")
+
+CAUSES = 10
+"""Errors of children that a supervisor remembers, to tell when it gives up."""
+REPORTED = 2000
+"""Characters of a reason that a report has room for."""
+
+
+@define(eq=False)
+class Record:
+    """One child, in all its lives; what its cell knows its supervisor by."""
+
+    spec: ChildSpec
+    owner: Supervisor
+    cell: Cell[Any] | None = None
+    state: Literal["running", "restarting", "undefined"] = "undefined"
+    expected: bool = False
+    """Whether the supervisor is stopping it, and hears of its end by itself."""
+    comes_back: bool = False
+    """Whether that stop is for a restart."""
+    streak: int = 0
+    """Restarts in a row, none of them followed by a life long enough."""
+    started_at: float = 0.0
+    restarts: int = 0
+    last_reason: str = ""
+    attempt: int = 0
+    """Number of the attempt that is due; an older one that arrives is void."""
+    ended: ExitReason | None = None
+    """How its life ended, until the supervisor has dealt with that."""
+    lived: float = 0.0
+    """Seconds that this life took."""
+    given: tuple[Any, ...] | None = None
+    """What it is made with, where its specification does not keep that: a temporary
+    child has one life, and its arguments may be large."""
+    is_new: bool = False
+    """Whether the specification is another than that of the last life."""
+
+    @property
+    def redeliver(self) -> int:
+        return self.spec.redeliver
+
+    @property
+    def when_down(self) -> Literal["wait", "fail"]:
+        return self.spec.when_down
+
+    def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
+        """Whether the mailbox stays open for another life."""
+        if not self.owner.is_open or self.owner.is_stopping or self.owner.is_doomed:
+            return False
+        if self.expected:
+            return self.comes_back
+        return self.state == "restarting" or wants_restart(self.spec.restart, is_normal(reason))
+
+    def lost(self, cell: Cell[Any], reason: ExitReason) -> None:
+        """Hear that a life is over."""
+        self.last_reason = str(reason)
+        if self.expected or self.owner.is_doomed:
+            return
+        if self.owner.is_stopping:
+            self.owner.child_stopped(self, reason)
+        elif self.owner.is_open:
+            self.owner.child_ended(self, reason)
+
+
+class _Ended(msgspec.Struct):
+    record: Any
+    reason: Any
+
+
+class _Attempt(msgspec.Struct):
+    record: Any
+    number: int
+    counts: bool
+
+
+class StartChild(Request[StartAnswer], frozen=True):
+    """Start a child with `spec`; of a dynamic supervisor, from its template with `args`."""
+
+    spec: Any = None
+    args: tuple[Any, ...] = ()
+    id: str | None = None
+
+
+class TerminateChild(Request[TerminateAnswer], frozen=True):
+    """Stop a child, by id; of a dynamic supervisor, by id or ref."""
+
+    id: Any
+
+
+class RestartChild(Request[RestartAnswer], frozen=True):
+    """Start a child that is known and does not run."""
+
+    id: str
+
+
+class DeleteChild(Request[DeleteAnswer], frozen=True):
+    """Forget a child that does not run."""
+
+    id: str
+
+
+class WhichChildren(Request[tuple[ChildInfo, ...]], frozen=True):
+    """All children, newest first."""
+
+
+class CountChildren(Request[Counts], frozen=True):
+    """How many there are."""
+
+
+class GetSpec(Request[ChildSpec | NotFound], frozen=True):
+    """The specification of a child, by id or ref."""
+
+    id: Any
+
+
+class UpdateSpecs(Request[UpdateAnswer], frozen=True):
+    """Take new specifications; nothing is started or stopped."""
+
+    spec: Any
+
+
+class Supervisor(Actor):
+    """An owner with a restart policy.  OTP's ``supervisor``, on a cell.
+
+    Made by :func:`open_supervisor`, or by a :func:`supervisor` specification
+    below another.
+    """
+
+    capacity = math.inf
+    shutdown = math.inf
+    start_timeout = math.inf
+    stop_mode = "interrupt"
+
+    def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
+        self.spec = spec
+        self.records: dict[str, Record] = {}
+        self.restarts: tuple[float, ...] = ()
+        self.causes: list[BaseException] = []
+        self.is_open = True
+        self.gave_up: GiveUp | None = None
+        self._numbers = 0
+        self._random = source or random.Random()
+        self._stalls: Stalls | None = None
+
+    # ---- starting and ending
+
+    async def on_start(self) -> None:
+        """Start the children in order; if one fails, stop those that run, and fail."""
+        if self.spec.strategy == "dynamic":
+            return
+        for spec in self.spec.children:
+            record = Record(spec, self)
+            self.records[spec.id] = record
+            error = await self._start(record, "info")
+            if isinstance(error, Ignore):
+                self._forget(record)
+            elif error is not None:
+                self.is_open = False
+                raised = StartFailed(self.ref.path, spec.id)
+                raised.__cause__ = error
+                raise raised
+
+    def on_stop(self, reason: ExitReason) -> None:
+        """Everything below has ended."""
+        self.is_open = False
+        for record in self.records.values():
+            if record.ended is not None:  # just before its stop would have begun
+                self.child_stopped(record, record.ended)
+
+    def end(self, reason: ExitReason) -> None:
+        """End this supervisor: its children first, in reverse order."""
+        self.is_open = False
+        self.stop(reason)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its children are ended because it ends itself, and in order."""
+        extra = self._cell.extra
+        return extra is not None and extra.stopping
+
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it is being killed, and all below it with it."""
+        extra = self._cell.extra
+        return extra is not None and extra.doomed
+
+    def child_stopped(self, record: Record, reason: ExitReason) -> None:
+        """Hear of the end of a child while everything is being stopped."""
+        record.ended = None
+        if not is_expected(record.spec.restart, record.spec.shutdown, reason):
+            self._report("shutdown_error", record, str(reason))
+
+    # ---- what arrives
+
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case _Ended(record, reason):
+                await self._ended(record, reason)
+                return None
+            case _Attempt(record, number, counts):
+                if record.state == "restarting" and record.attempt == number:
+                    await self._attempt(record, counts)
+                return None
+            case StartChild():
+                return await self._start_child(message)
+            case TerminateChild():
+                return await self._terminate_child(message.id)
+            case RestartChild():
+                return await self._restart_child(message.id)
+            case DeleteChild():
+                return self._delete_child(message.id)
+            case WhichChildren():
+                return tuple(self._info(each) for each in reversed(self.records.values()))
+            case CountChildren():
+                return self._count()
+            case GetSpec():
+                record = self._find(message.id)
+                return record.spec if record is not None else NotFound()
+            case UpdateSpecs():
+                return self._update(message.spec)
+            case _:
+                logger.error("supervisor %s ignored a message: %r", self.ref.path, message)
+                return None
+
+    def child_ended(self, record: Record, reason: ExitReason) -> None:
+        """Hear of the end of a child; the easy case is dealt with on the spot."""
+        cell = self._cell
+        record.lived = trio.current_time() - record.started_at
+        if (
+            cell.mailbox is None
+            and not cell.block.is_busy(cell)
+            and self.spec.backoff is None
+            and record.cell is not None
+            and record.cell.kind.on_start is None
+            and not record.cell.kind.dedicated
+            and self.spec.strategy in ("one_for_one", "dynamic")
+            and wants_restart(record.spec.restart, is_normal(reason))
+        ):
+            decision = self._judge(record, reason)
+            if isinstance(decision, Again):
+                # No start hook: the new life begins here, with nobody else in between.
+                error = self._revive(record, None)
+                if error is None:
+                    record.restarts += 1
+                    self._is_up(record, "info")
+                else:
+                    self._failed_attempt(record, error)
+                return
+            self._apply_end(record, decision)
+            return
+        record.state = "restarting" if record.cell and record.cell.is_alive else record.state
+        record.ended = reason
+        self.ref.tell(_Ended(record, reason))
+
+    async def _ended(self, record: Record, reason: ExitReason) -> None:
+        if record.ended is not reason:
+            return  # a stop has taken note of it, or the child is forgotten
+        record.ended = None
+        decision = self._judge(record, reason)
+        if isinstance(decision, Again):
+            record.state = "restarting"
+            if decision.after > 0:
+                self._schedule(record, decision.after, counts=False)
+            else:
+                await self._apply_strategy(record)
+        else:
+            self._apply_end(record, decision)
+
+    def _judge(self, record: Record, reason: ExitReason) -> Decision:
+        """Report the end of a life, count a restart, and decide."""
+        spec = record.spec
+        normally = is_normal(reason)
+        if is_reported(spec.restart, normally):
+            self._report("child_terminated", record, str(reason))
+        after = 0.0
+        if wants_restart(spec.restart, normally):
+            if isinstance(reason, Crashed):
+                # Only of those that count: an error holds on to whatever its frames do.
+                self.causes = [*self.causes[-CAUSES + 1 :], reason.error]
+            if self.spec.backoff is not None and record.lived > self.spec.backoff.reset_after:
+                record.streak = 0
+            after = self._count_restart(record)
+        active = any(
+            each.spec.significant and each.state != "undefined" and each is not record
+            for each in self.records.values()
+        )
+        fallen = Fallen(spec.id, spec.restart, spec.significant, normally, active)
+        return self._decide(fallen, after)
+
+    def _decide(self, fallen: Fallen, after: float) -> Decision:
+        spec = self.spec
+        decision = decide(
+            fallen,
+            self.restarts,
+            intensity=spec.intensity,
+            period=spec.period,
+            auto_shutdown=spec.auto_shutdown,
+            after=after,
+        )
+        if self._is_heard:
+            self._emit("supervisor.decided", child=fallen.child, decision=repr(decision))
+        return decision
+
+    def _count_restart(self, record: Record) -> float:
+        """Count a restart before it is tried; returns the seconds to wait before it."""
+        now = trio.current_time()
+        self.restarts = count(self.restarts, now, self.spec.period)
+        if self.spec.intensity is None:
+            self.restarts = self.restarts[-1:]  # nobody counts them
+        backoff = self.spec.backoff
+        if backoff is None:
+            return 0.0
+        record.streak += 1
+        return backoff.draw(record.streak, self._random)
+
+    def _apply_end(self, record: Record, decision: Decision) -> None:
+        match decision:
+            case Forget():
+                self._forget(record)
+            case GiveUp(reason):
+                self.gave_up = decision
+                self._report("gave_up", record, reason)
+                self._forget(record)
+                self.end(Shutdown(f"gave up: {reason}"))
+            case CloseDown(reason):
+                self._forget(record)
+                self.end(Shutdown(reason))
+            case Again():
+                raise AssertionError("a restart is not an end")
+
+    # ---- restarting
+
+    async def _attempt(self, record: Record, counts: bool) -> None:
+        if counts:
+            after = self._count_restart(record)
+            spec = record.spec
+            decision = self._decide(Fallen(spec.id, "permanent", False, False, False), after)
+            if not isinstance(decision, Again):
+                self._apply_end(record, decision)
+                return
+        await self._apply_strategy(record)
+
+    async def _apply_strategy(self, record: Record) -> None:
+        plan = steps(self.spec.strategy, list(self.records), record.spec.id)
+        for each in plan.stop:
+            other = self.records.get(each)
+            if other is None or other is record:
+                continue
+            if other.spec.restart == "temporary":
+                await self._stop(other, comes_back=False)
+                self._forget(other)
+            else:
+                await self._stop(other, comes_back=True)
+        for each in plan.start:
+            other = self.records.get(each)
+            if other is None:
+                continue
+            error = await self._start(other, "info")
+            if error is None:
+                other.restarts += 1
+            elif isinstance(error, Ignore):
+                self._forget(other)
+            else:
+                other.state = "restarting"
+                self._again(other)
+                break
+        if len(plan.start) > 1:
+            self._order()  # of those that did not run before
+
+    def _failed_attempt(self, record: Record, error: BaseException) -> None:
+        self._report("start_error", record, f"{type(error).__name__}: {error}", error)
+        if isinstance(error, Ignore):
+            self._forget(record)
+            return
+        self.causes = [*self.causes[-CAUSES + 1 :], error]
+        record.state = "restarting"
+        self._again(record)
+
+    def _again(self, record: Record) -> None:
+        """Queue another attempt behind what waits already, after the back-off."""
+        backoff = self.spec.backoff
+        after = backoff.draw(record.streak + 1, self._random) if backoff is not None else 0.0
+        self._schedule(record, after, counts=True)
+
+    def _schedule(self, record: Record, after: float, *, counts: bool) -> None:
+        record.attempt += 1
+        message = _Attempt(record, record.attempt, counts)
+        if after > 0:
+            self.send_after(after, message)
+        else:
+            self.ref.tell(message)
+
+    # ---- one child
+
+    async def _start(self, record: Record, level: Literal["info", "debug"]) -> BaseException | None:
+        """Start a child, first or again; returns what went wrong."""
+        starter: Reply[Any] = Reply(None)
+        error = (
+            self._spawn(record, starter) if record.cell is None else self._revive(record, starter)
+        )
+        if error is None:
+            try:
+                await starter
+            # A child's start is its own; what it raises is a value to its supervisor.
+            except Exception as raised:
+                error = raised
+        if error is None:
+            self._is_up(record, level)
+        elif not isinstance(error, Ignore):
+            self._report("start_error", record, f"{type(error).__name__}: {error}", error)
+            self.causes = [*self.causes[-CAUSES + 1 :], error]
+        return error
+
+    def _spawn(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
+        spec = record.spec
+        start, args = made_of(spec)
+        if record.given is not None:
+            args, record.given = record.given, None
+        try:
+            record.cell = self._cell.spawn(
+                start,
+                args,
+                name=spec.name,
+                capacity=spec.capacity,
+                overflow=spec.overflow,
+                shutdown=spec.seconds,
+                start_timeout=spec.start_timeout,
+                starter=starter,
+                keeper=record,
+            )
+        # The constructor of a child is its own, too.
+        except Exception as error:
+            return error
+        if spec.name is None:
+            record.cell.rare().label = spec.id
+        return None
+
+    def _revive(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
+        cell = record.cell
+        assert cell is not None
+        start, args = made_of(record.spec)
+        if record.is_new:
+            spec = record.spec
+            record.is_new = False
+            cell.kind = kind_of(start).with_options(
+                spec.capacity, spec.overflow, spec.seconds, spec.start_timeout, None, None
+            )
+        try:
+            cell.block.revive(cell, args, starter)
+        # The constructor of a child is its own, too.
+        except Exception as error:
+            return error
+        return None
+
+    def _is_up(self, record: Record, level: Literal["info", "debug"]) -> None:
+        record.state = "running"
+        record.started_at = trio.current_time()
+        seconds = record.spec.stalled_after
+        if seconds is not None or self._stalls is not None:
+            if self._stalls is None:
+                self._stalls = Stalls()
+            assert record.cell is not None
+            self._stalls.watch(record.cell, record.spec.id, seconds)
+        if self._is_heard:
+            self._emit("supervisor.progress", child=record.spec.id, level=level)
+        number = logging.INFO if level == "info" else logging.DEBUG
+        # Of a template's children there may be very many, and they come and go.
+        if self.spec.strategy != "dynamic" and logger.isEnabledFor(number):
+            logger.log(number, "supervisor %s: progress of child %s", self.ref.path, record.spec.id)
+
+    async def _stop(self, record: Record, *, comes_back: bool) -> None:
+        """Stop a child in order, and wait until it has ended."""
+        cell = record.cell
+        record.attempt += 1  # an attempt that is on its way is void
+        if cell is None:
+            record.state = "undefined"
+            return
+        # If it has just ended by itself, that was its end; nobody is to hear of it twice.
+        reason, record.ended = record.ended, None
+        if cell.actor is not None:
+            record.expected = True
+            record.comes_back = comes_back
+            try:
+                cell.stop(Shutdown())
+                reason = await cell.ended()
+            finally:
+                record.expected = record.comes_back = False
+        if reason is not None and not is_expected(
+            record.spec.restart, record.spec.shutdown, reason
+        ):
+            self._report("shutdown_error", record, str(reason))
+        if not comes_back:
+            self._forsake(record)
+        record.state = "undefined"
+
+    def _forsake(self, record: Record) -> None:
+        """Let nothing wait for a life that will not be."""
+        if record.cell is not None:
+            record.cell.block.forsake(record.cell)
+
+    def _forget(self, record: Record) -> None:
+        """Let a child be: its specification stays, unless it was a temporary one."""
+        self._forsake(record)
+        record.state = "undefined"
+        record.attempt += 1
+        record.ended = None
+        forgets = record.spec.restart == "temporary" or self.spec.strategy == "dynamic"
+        if forgets and self.records.get(record.spec.id) is record:
+            del self.records[record.spec.id]
+
+    # ---- administration
+
+    def _find(self, key: Any) -> Record | None:
+        if isinstance(key, str):
+            return self.records.get(key)
+        rare = key.extra.rare if isinstance(key, Cell) and key.extra is not None else None
+        record = rare.keeper if rare is not None else None
+        if isinstance(record, Record) and self.records.get(record.spec.id) is record:
+            return record
+        return None
+
+    async def _start_child(self, message: StartChild) -> StartAnswer:
+        is_dynamic = self.spec.strategy == "dynamic"
+        if is_dynamic:
+            if message.spec is not None:
+                return WrongStrategy("dynamic")
+            if len(self.records) >= self.spec.max_children:
+                return TooMany(self.spec.max_children)
+            template = self.spec.children[0]
+            self._numbers += 1
+            wanted = message.id or f"{template.id}#{self._numbers}"
+            spec = evolve(template, id=wanted, args=(*template.args, *message.args))
+        else:
+            spec = message.spec
+            try:
+                if not isinstance(spec, ChildSpec):
+                    raise BadSpec(str(spec), "invalid_child_spec", "use child(…)")
+                check_child(spec)
+                check_significant(spec, self.spec.auto_shutdown)
+            except BadSpec as bad:
+                return Refused(bad.rule, bad.detail)
+        known = self.records.get(spec.id)
+        if known is not None:
+            if known.state == "running" and known.cell is not None:
+                return AlreadyStarted(known.cell)
+            return AlreadyPresent()
+        record = Record(spec, self)
+        if spec.restart == "temporary" and spec.args:
+            record.given = spec.args
+            record.spec = evolve(spec, args=())
+        self.records[spec.id] = record
+        error = await self._start(record, "debug")
+        if error is None:
+            assert record.cell is not None
+            return Started(record.cell)
+        if isinstance(error, Ignore):
+            if is_dynamic or spec.restart == "temporary":
+                self.records.pop(spec.id, None)
+            self._forsake(record)
+            return Ignored()
+        self.records.pop(spec.id, None)
+        self._forsake(record)
+        if isinstance(error, NameTaken):
+            holder = self._cell.block.names.whereis(error.name)
+            if holder is not None:
+                return AlreadyStarted(holder)
+        return StartError(error)
+
+    async def _terminate_child(self, key: Any) -> TerminateAnswer:
+        is_dynamic = self.spec.strategy == "dynamic"
+        record = self._find(key) if is_dynamic or isinstance(key, str) else None
+        if record is None:
+            return (
+                Done() if is_dynamic and isinstance(key, Ref) and not key.is_alive else NotFound()
+            )
+        was_restarting = record.state == "restarting"
+        await self._stop(record, comes_back=False)
+        self._forget(record)
+        if was_restarting and not is_dynamic:
+            # Its restart is off, and with it that of those that were to start after it.
+            for each in self.records.values():
+                if each.state == "undefined":
+                    self._forsake(each)
+        return Done()
+
+    async def _restart_child(self, key: str) -> RestartAnswer:
+        if self.spec.strategy == "dynamic":
+            return WrongStrategy("dynamic")
+        record = self._find(key)
+        if record is None:
+            return NotFound()
+        if record.state == "running":
+            return Running()
+        if record.state == "restarting":
+            return Restarting()
+        error = await self._start(record, "debug")
+        self._order()
+        if error is None:
+            assert record.cell is not None
+            return Started(record.cell)
+        record.state = "undefined"
+        self._forsake(record)
+        if isinstance(error, Ignore):
+            return Ignored()
+        return StartError(error)
+
+    def _delete_child(self, key: str) -> DeleteAnswer:
+        if self.spec.strategy == "dynamic":
+            return WrongStrategy("dynamic")
+        record = self._find(key)
+        if record is None:
+            return NotFound()
+        if record.state == "running":
+            return Running()
+        if record.state == "restarting":
+            return Restarting()
+        del self.records[key]
+        return Done()
+
+    def _update(self, new: Any) -> UpdateAnswer:
+        try:
+            if not isinstance(new, SupervisorSpec):
+                raise BadSpec("supervisor", "bad_return", f"{new!r} is no SupervisorSpec")
+            check_children(new.children, new.auto_shutdown, new.strategy)
+        except BadSpec as error:
+            return Refused(error.rule, error.detail)
+        is_dynamic = self.spec.strategy == "dynamic"
+        if is_dynamic is not (new.strategy == "dynamic"):
+            what = "a supervisor of a template cannot become one without, nor the other way round"
+            return Refused("invalid_strategy", what)
+        self.spec = new
+        old = self.records
+        if is_dynamic:
+            (template,) = new.children
+            for record in old.values():
+                self._specify(record, evolve(template, id=record.spec.id, args=record.spec.args))
+            return Done()
+        self.records = {}
+        for spec in new.children:
+            known = old.pop(spec.id, None)
+            if known is not None:
+                self._specify(known, spec)
+            self.records[spec.id] = known or Record(spec, self)
+        self.records.update(old)
+        self._order()
+        return Done()
+
+    def _specify(self, record: Record, spec: ChildSpec) -> None:
+        """Give a child another specification: its shutdown holds at once, the rest from
+        its next life on."""
+        record.is_new = True
+        record.spec = spec
+        cell = record.cell
+        if cell is not None:
+            cell.kind = cell.kind.with_options(None, None, spec.seconds, None, None, None)
+
+    def _order(self) -> None:
+        cells: Iterable[Cell[Any]] = [
+            each.cell for each in self.records.values() if each.cell is not None
+        ]
+        self._cell.block.order_children(self._cell, cells)
+
+    def _info(self, record: Record) -> ChildInfo:
+        return ChildInfo(
+            id=record.spec.id,
+            state=record.state,
+            ref=record.cell if record.state == "running" else None,
+            type=record.spec.type,
+            restarts=record.restarts,
+            last_reason=record.last_reason,
+            spec=record.spec,
+        )
+
+    def _count(self) -> Counts:
+        records = self.records.values()
+        active = sum(
+            each.state == "running" and each.cell is not None and each.cell.actor is not None
+            for each in records
+        )
+        if self.spec.strategy == "dynamic":
+            kind = self.spec.children[0].type
+            supervisors = len(records) if kind == "supervisor" else 0
+            return Counts(1, active, supervisors, len(records) - supervisors)
+        supervisors = sum(each.spec.type == "supervisor" for each in records)
+        return Counts(len(records), active, supervisors, len(records) - supervisors)
+
+    # ---- reports
+
+    def _report(
+        self,
+        what: str,
+        record: Record,
+        reason: str,
+        error: BaseException | None = None,
+        children: int = 1,
+    ) -> None:
+        """Report what is wrong with a child, or the same of `children` like it."""
+        spec = record.spec
+        reason = cut(reason)
+        if self._is_heard:
+            self._emit(
+                f"supervisor.{what}",
+                child=spec.id,
+                reason=reason,
+                children=children,
+                start=spec.kind,
+                restart=spec.restart,
+                significant=spec.significant,
+                shutdown=spec.shutdown,
+                child_type=spec.type,
+            )
+        logger.error(
+            "supervisor %s: %s of %s: %s",
+            self.ref.path,
+            what,
+            f"child {spec.id}" if children == 1 else f"{children} children",
+            reason,
+            exc_info=error,
+        )
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether anybody listens to events."""
+        return bool(self._cell.block.stream.listeners)
+
+    def _emit(self, what: str, **data: Any) -> None:
+        parent = self._cell.parent
+        emit(
+            what,
+            self.ref.path,
+            parent=parent.path if parent is not None else "",
+            incarnation=self.ref.incarnation,
+            **data,
+        )
+
+
+class DynamicSupervisor(Supervisor):
+    """A supervisor of many children of one template; they stop all at once."""
+
+    stops_together = True
+
+    def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
+        super().__init__(spec, source)
+        self._unexpected: dict[str, list[Record]] = {}
+
+    def child_stopped(self, record: Record, reason: ExitReason) -> None:
+        """Hear of the end of a child while everything is being stopped."""
+        record.ended = None
+        if not is_expected(record.spec.restart, record.spec.shutdown, reason):
+            self._unexpected.setdefault(str(reason), []).append(record)
+
+    def on_stop(self, reason: ExitReason) -> None:
+        """Everything below has ended; tell what went wrong, once for each reason."""
+        super().on_stop(reason)
+        for why, records in self._unexpected.items():
+            self._report("shutdown_error", records[0], why, children=len(records))
+
+
+def made_of(spec: ChildSpec) -> tuple[Any, tuple[Any, ...]]:
+    """The class or function of a child, and what it is called with."""
+    if isinstance(spec.start, SupervisorSpec):
+        is_dynamic = spec.start.strategy == "dynamic"
+        return DynamicSupervisor if is_dynamic else Supervisor, (spec.start,)
+    return spec.start, spec.args
+
+
+def cut(text: str) -> str:
+    """`text`, or as much of it as a report has room for.
+
+    Examples:
+        >>> len(cut("x" * 5000))
+        2002
+    """
+    return text if len(text) <= REPORTED else f"{text[:REPORTED]} …"
