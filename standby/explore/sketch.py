@@ -107,9 +107,9 @@ def quotable(path: str, text: str, limit: int = NAMES_LIMIT) -> tuple[str, ...]:
         words = Counter(re.findall(r"[^\W\d]\w{2,}", text))
         # Long words that come often say most about a text of which nothing is known.
         names.update(dict.fromkeys(sorted(words, key=lambda w: (-words[w] * len(w), w))))
-    # Sorting keeps the order otherwise: what is private tells least.
-    telling = sorted(names, key=lambda name: name.startswith("_"))
-    return tuple(name for name in telling if occurs(name, text))[:limit]
+    # What is private tells least: it is offered only where there is nothing else.
+    public = [name for name in names if not name.startswith("_")]
+    return tuple(name for name in public or names if occurs(name, text))[:limit]
 
 
 def sentences(path: str, text: str, limit: int = SENTENCES_LIMIT) -> tuple[str, ...]:
