@@ -20,6 +20,7 @@ from attrs import define, evolve
 from standby_actors import (
     Actor,
     Crashed,
+    Exit,
     ExitReason,
     NameTaken,
     Ref,
@@ -203,6 +204,7 @@ class Supervisor(Actor):
     shutdown = math.inf
     start_timeout = math.inf
     stop_mode = "interrupt"
+    trap_exits = True
 
     def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
         self.spec = spec
@@ -244,6 +246,9 @@ class Supervisor(Actor):
         """End this supervisor: its children first, in reverse order."""
         self.is_open = False
         self.stop(reason)
+
+    def on_exit(self, exit: Exit) -> None:  # noqa: A002 - the hook's own word
+        """Let the end of a stranger be: whom a supervisor cares for are its children."""
 
     @property
     def is_stopping(self) -> bool:
