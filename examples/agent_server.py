@@ -144,7 +144,8 @@ async def open_agent_server(think: Think) -> AsyncGenerator[AgentServer]:
     async with AsyncioHost(name="server") as host:
         serving = host.run(serve)
         waiting = asyncio.wrap_future(opened)
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {serving, waiting}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             waiting.cancel()
             await serving
