@@ -178,7 +178,8 @@ BAD = [
 
 def bad_spec(values: dict[str, Any]) -> ChildSpec:
     """A specification made past `child`, as a store or a wire would make it."""
-    return ChildSpec(**{"id": "c1", "start": W, **values})
+    options: dict[str, Any] = {"id": "c1", "start": W, **values}
+    return ChildSpec(**options)
 
 
 @pytest.mark.parametrize(("values", "rule"), BAD)
