@@ -1102,9 +1102,12 @@ class Block:
         parent = cell.parent
         assert parent is not None
         context = extra.context if extra.context is not None else self.base.copy()
+        name = rare.name if cell.mailbox is DEAD else None
+        if name is not None:
+            self.names.check_free(name)
         actor = context.run(cell.kind.make, *args)
-        if cell.mailbox is DEAD and rare.name is not None:
-            name, rare.name = rare.name, None
+        if name is not None:
+            rare.name = None
             self.names.register(name, cell)
         actor.ref = cell
         extra.killed = extra.stopping = extra.interrupted = False

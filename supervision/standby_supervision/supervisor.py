@@ -20,6 +20,7 @@ from attrs import define, evolve
 from standby_actors import (
     Actor,
     Crashed,
+    Exit,
     ExitReason,
     NameTaken,
     Ref,
@@ -203,6 +204,7 @@ class Supervisor(Actor):
     shutdown = math.inf
     start_timeout = math.inf
     stop_mode = "interrupt"
+    trap_exits = True
 
     def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
         self.spec = spec
@@ -244,6 +246,9 @@ class Supervisor(Actor):
         """End this supervisor: its children first, in reverse order."""
         self.is_open = False
         self.stop(reason)
+
+    def on_exit(self, exit: Exit) -> None:  # noqa: A002 - the hook's own word
+        """Let the end of a stranger be: whom a supervisor cares for are its children."""
 
     @property
     def is_stopping(self) -> bool:
@@ -352,7 +357,8 @@ class Supervisor(Actor):
                 self.causes = [*self.causes[-CAUSES + 1 :], reason.error]
             if self.spec.backoff is not None and record.lived > self.spec.backoff.reset_after:
                 record.streak = 0
-            after = self._count_restart(record)
+            self._count_restart()
+            after = self._next_delay(record)
         active = any(
             each.spec.significant and each.state != "undefined" and each is not record
             for each in self.records.values()
@@ -374,17 +380,18 @@ class Supervisor(Actor):
             self._emit("supervisor.decided", child=fallen.child, decision=repr(decision))
         return decision
 
-    def _count_restart(self, record: Record) -> float:
-        """Count a restart before it is tried; returns the seconds to wait before it."""
-        now = trio.current_time()
-        self.restarts = count(self.restarts, now, self.spec.period)
+    def _count_restart(self) -> None:
+        """Count a restart, before it is tried."""
+        self.restarts = count(self.restarts, trio.current_time(), self.spec.period)
         if self.spec.intensity is None:
             self.restarts = self.restarts[-1:]  # nobody counts them
-        backoff = self.spec.backoff
-        if backoff is None:
+
+    def _next_delay(self, record: Record) -> float:
+        """The seconds to wait before the next restart of this streak."""
+        if self.spec.backoff is None:
             return 0.0
         record.streak += 1
-        return backoff.draw(record.streak, self._random)
+        return self.spec.backoff.draw(record.streak, self._random)
 
     def _apply_end(self, record: Record, decision: Decision) -> None:
         match decision:
@@ -405,9 +412,10 @@ class Supervisor(Actor):
 
     async def _attempt(self, record: Record, counts: bool) -> None:
         if counts:
-            after = self._count_restart(record)
-            spec = record.spec
-            decision = self._decide(Fallen(spec.id, "permanent", False, False, False), after)
+            self._count_restart()
+            # It has been waited for already: what is decided is whether, and at once.
+            fallen = Fallen(record.spec.id, "permanent", False, False, False)
+            decision = self._decide(fallen, after=0.0)
             if not isinstance(decision, Again):
                 self._apply_end(record, decision)
                 return
@@ -451,9 +459,7 @@ class Supervisor(Actor):
 
     def _again(self, record: Record) -> None:
         """Queue another attempt behind what waits already, after the back-off."""
-        backoff = self.spec.backoff
-        after = backoff.draw(record.streak + 1, self._random) if backoff is not None else 0.0
-        self._schedule(record, after, counts=True)
+        self._schedule(record, self._next_delay(record), counts=True)
 
     def _schedule(self, record: Record, after: float, *, counts: bool) -> None:
         record.attempt += 1
@@ -688,6 +694,7 @@ class Supervisor(Actor):
         if record.state == "restarting":
             return Restarting()
         del self.records[key]
+        self._forsake(record)
         return Done()
 
     def _update(self, new: Any) -> UpdateAnswer:

@@ -228,7 +228,13 @@ class Tree(Branch):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        return await self._block.__aexit__(kind, error, trace)
+        try:
+            return await self._block.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            # It is a group itself, and `except*` refuses to look for one by its type.
+            if len(group.exceptions) == 1 and isinstance(group.exceptions[0], GaveUp):
+                raise group.exceptions[0] from None
+            raise
 
     def _ended(self) -> None:
         """The top supervisor has ended: by itself, or because the block is left."""

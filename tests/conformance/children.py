@@ -213,7 +213,8 @@ async def supervised(*children: ChildSpec, **flags: Any) -> AsyncGenerator[Branc
 
 def flags(**values: Any) -> SupervisorSpec:
     """A supervisor's flags and children, for `update_specs`."""
-    return SupervisorSpec(**{"intensity": 1, **values})
+    options: dict[str, Any] = {"intensity": 1, **values}
+    return SupervisorSpec(**options)
 
 
 def w(world: World, name: str, start: type[W] = W, /, *args: object, **options: Any) -> ChildSpec:
@@ -224,7 +225,8 @@ def w(world: World, name: str, start: type[W] = W, /, *args: object, **options: 
 
 def own(world: World, start: type[W] = W, **options: Any) -> ChildSpec:
     """A template: its children get their names, and what else they need, when they start."""
-    return child(start, world, id="template", **{"shutdown": 1.0, **options})
+    options = {"shutdown": 1.0, **options}
+    return child(start, world, id="template", **options)
 
 
 async def quiet() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from standby_actors import Actor, ActorStopped, Shutdown, open_nursery
+from standby_actors import Actor, ActorStopped, NameTaken, Shutdown, open_nursery
 from standby_supervision import (
     AlreadyPresent,
     AlreadyStarted,
@@ -23,6 +23,7 @@ from standby_supervision import (
     Refused,
     Running,
     Started,
+    StartError,
     SupervisorSpec,
     WrongStrategy,
     child,
@@ -30,6 +31,7 @@ from standby_supervision import (
 )
 from standby_supervision.child import check_child
 from tests.conformance.children import (
+    D,
     W,
     World,
     counts,
@@ -178,7 +180,8 @@ BAD = [
 
 def bad_spec(values: dict[str, Any]) -> ChildSpec:
     """A specification made past `child`, as a store or a wire would make it."""
-    return ChildSpec(**{"id": "c1", "start": W, **values})
+    options: dict[str, Any] = {"id": "c1", "start": W, **values}
+    return ChildSpec(**options)
 
 
 @pytest.mark.parametrize(("values", "rule"), BAD)
@@ -351,3 +354,34 @@ async def test_who_asks_a_child_that_was_stopped_hears_so(autojump_clock: object
         await quiet()
         with pytest.raises(ActorStopped):
             await ref.ask("anybody?")
+
+
+async def test_a_child_keeps_its_name_over_a_restart_that_found_it_taken(
+    autojump_clock: object,
+) -> None:
+    world = World()
+    async with open_nursery() as nursery:
+        c1 = w(world, "c1", name="known")
+        async with open_supervisor(c1, names=nursery.names) as sup:
+            assert await sup.terminate_child("known") == NotFound()
+            assert await sup.terminate_child("c1") == Done()
+            other = nursery.spawn(W, world, "other", name="known")
+            refused = await sup.restart_child("c1")
+            assert isinstance(refused, StartError)
+            assert isinstance(refused.error, NameTaken)
+            await other.stop()
+            assert isinstance(await sup.restart_child("c1"), Started)
+            assert nursery.whereis("known") is sup["c1"]
+
+
+async def test_who_asks_a_child_that_was_deleted_hears_so(autojump_clock: object) -> None:
+    world = World()
+    children = w(world, "c1", D, shutdown="brutal_kill"), w(world, "c2")
+    async with supervised(*children, strategy="rest_for_one", intensity=9) as sup:
+        c2 = sup["c2"]
+        world.hangs = True
+        await crash(sup["c1"])
+        asked = c2.ask("anybody?")
+        assert await sup.delete_child("c2") == Done()
+        with pytest.raises(ActorStopped):
+            await asked

@@ -243,8 +243,14 @@ async def upgraded(world: World, old: str, new: str, *names: str) -> AsyncGenera
         yield sup
 
 
-@pytest.mark.parametrize("new", ["any_significant", "all_significant"])
-async def test_significant_upgrade_never_any_and_never_all_let_significant_children_in(
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param("any_significant", id="significant_upgrade_never_any"),
+        pytest.param("all_significant", id="significant_upgrade_never_all"),
+    ],
+)
+async def test_significant_upgrade_from_never_lets_significant_children_in(
     new: str, autojump_clock: object
 ) -> None:
     world = World()
@@ -263,8 +269,14 @@ async def test_significant_upgrade_never_any_and_never_all_let_significant_child
         await closed_down(sup)
 
 
-@pytest.mark.parametrize("old", ["any_significant", "all_significant"])
-async def test_significant_upgrade_any_never_and_all_never_let_significant_children_end(
+@pytest.mark.parametrize(
+    "old",
+    [
+        pytest.param("any_significant", id="significant_upgrade_any_never"),
+        pytest.param("all_significant", id="significant_upgrade_all_never"),
+    ],
+)
+async def test_significant_upgrade_to_never_lets_significant_children_end(
     old: str, autojump_clock: object
 ) -> None:
     world = World()
