@@ -8,6 +8,8 @@ from collections.abc import Generator
 
 import trio._core._run as trio_run
 
+_SWITCH = "_ALLOW_DETERMINISTIC_SCHEDULING"
+
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Generator[None]:
@@ -16,13 +18,12 @@ def seeded(seed: int) -> Generator[None]:
     trio has no public name for this.  Only tests use it, and
     ``test_one_seed_gives_one_trace`` says if it no longer works.
     """
-    names = vars(trio_run)
-    allowed = names["_ALLOW_DETERMINISTIC_SCHEDULING"]
+    allowed = getattr(trio_run, _SWITCH)
     drawn = trio_run._r  # pyright: ignore[reportPrivateUsage]
-    names["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    setattr(trio_run, _SWITCH, True)
     trio_run._r = random.Random(seed)  # pyright: ignore[reportPrivateUsage]
     try:
         yield
     finally:
-        names["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
+        setattr(trio_run, _SWITCH, allowed)
         trio_run._r = drawn  # pyright: ignore[reportPrivateUsage]
