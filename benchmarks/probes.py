@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -104,20 +103,25 @@ class Pauses:
     """Listens to the collector: the longest time for which it stopped the program."""
 
     def __init__(self) -> None:
-        self.longest = 0.0
-        self._start = 0.0
+        self.wall = 0.0
+        self.cpu = 0.0
+        self._watch = Watch()
         gc.callbacks.append(self._note)
 
     def _note(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start":
-            self._start = time.perf_counter()
+            self._watch.__enter__()
         else:
-            self.longest = max(self.longest, time.perf_counter() - self._start)
+            self._watch.__exit__()
+            self.wall = max(self.wall, self._watch.wall)
+            self.cpu = max(self.cpu, self._watch.cpu)
 
-    def take(self) -> float:
-        """Return the longest pause since the last call, in milliseconds."""
-        longest, self.longest = self.longest, 0.0
-        return longest * 1e3
+    def take(self, figures: dict[str, float], when: str) -> None:
+        """Put the longest pause since the last call into `figures`, in milliseconds."""
+        figures[f"{when}_pause"] = self.wall * 1e3
+        figures["wall"] = max(figures.get("wall", 0.0), self.wall * 1e3)
+        figures["cpu"] = max(figures.get("cpu", 0.0), self.cpu * 1e3)
+        self.wall = self.cpu = 0.0
 
 
 class Counting(Actor):
@@ -142,7 +146,7 @@ async def million(setting: str, count: int) -> None:
         with spawning:
             refs = [nursery.spawn(Counting) for _ in range(count)]
             await trio.lowlevel.checkpoint()
-        figures["spawn_pause"] = pauses.take()
+        pauses.take(figures, "spawn")
         with telling:
             for _ in range(MAIL):
                 for number, ref in enumerate(refs):
@@ -151,13 +155,12 @@ async def million(setting: str, count: int) -> None:
                         await trio.lowlevel.checkpoint()
             while Counting.seen < MAIL * count:
                 await trio.lowlevel.checkpoint()
-        figures["tell_pause"] = pauses.take()
+        pauses.take(figures, "tell")
         figures["megabytes"] = (resident() - before) / 1e6
         stopping.__enter__()
     stopping.__exit__()
-    figures["stop_pause"] = pauses.take()
+    pauses.take(figures, "stop")
     _answer(
-        longest=max(figures["spawn_pause"], figures["tell_pause"], figures["stop_pause"]),
         spawn=spawning.wall / count * 1e6,
         tell=telling.wall / count / MAIL * 1e6,
         stop=stopping.wall / count * 1e6,

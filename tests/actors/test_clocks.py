@@ -190,13 +190,15 @@ async def test_a_bug_in_a_deadline_fails_the_block_and_leaves_the_other_deadline
     def broken() -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ExceptionGroup) as raised:
+    async def main() -> None:
         async with open_nursery() as nursery:
             nursery.spawn(Worker).tell("sleep")
             await trio.testing.wait_all_tasks_blocked()
-            block = block_of(nursery)
-            block.timers.after(1, broken)
+            block_of(nursery).timers.after(1, broken)
             await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await main()
     assert [type(each) for each in raised.value.exceptions] == [ZeroDivisionError]
     # The sleeping worker was killed by its own deadline, 0.2 s after its stop.
     assert trio.current_time() == 1.2

@@ -7,6 +7,7 @@ actor, no open ask, no name.  A failing test names its seed.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -94,10 +95,8 @@ async def act(what: str, peers: Any, drawn: random.Random, self: Actor) -> None:
     peer = drawn.choice(peers)
     next_what = drawn.choice(KINDS)
     if what == "ask":
-        try:
+        with contextlib.suppress(*FAILURES):
             await peer.ask((next_what, peers, drawn))
-        except FAILURES:
-            pass
     elif what == "sleep":
         await trio.sleep(0.002)
     elif what == "checkpoint":
@@ -108,7 +107,7 @@ async def act(what: str, peers: Any, drawn: random.Random, self: Actor) -> None:
         peer.kill()
     elif what == "kill self":
         self.ref.kill()
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
     elif what == "stop peer":
         if peer is not self.ref:
             peer.stop()
@@ -128,10 +127,8 @@ async def act(what: str, peers: Any, drawn: random.Random, self: Actor) -> None:
             async with open_nursery(grace=0.05) as inner:
                 inside = [inner.spawn(Player, False, True), inner.spawn(Plain)]
                 with trio.move_on_after(0.005):
-                    try:
+                    with contextlib.suppress(*FAILURES):
                         await inside[0].ask((drawn.choice(KINDS[:-4]), inside, drawn))
-                    except FAILURES:
-                        pass
         except* ValueError:
             pass
     elif what == "for ever":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -75,15 +76,13 @@ class Worker(Actor):
                     LOG.append((self.name, "cleaned"))
         elif message == "swallow":
             while True:
-                try:
+                with contextlib.suppress(trio.Cancelled):
                     await trio.sleep_forever()
-                except trio.Cancelled:
-                    pass
         elif message == "hard shield":
             with trio.CancelScope(shield=True):
                 await trio.sleep_forever()
         elif callable(message):
-            return await message(self)
+            return await cast("Callable[[Worker], Any]", message)(self)
         return message
 
 
