@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import random
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from .errors import BadSpec
+
+
+def _cap_of(backoff: Backoff) -> float:
+    return backoff.cap
 
 
 @frozen
@@ -31,12 +35,8 @@ class Backoff:
     """Seconds at most, before jitter."""
     jitter: float = 0.1
     """Part of the delay, 0 to 1, by which it is made longer or shorter at random."""
-    reset_after: float = field()
+    reset_after: float = field(default=Factory(_cap_of, takes_self=True))
     """Seconds of life that end a streak; `cap` unless given."""
-
-    @reset_after.default
-    def _reset_after_cap(self) -> float:
-        return self.cap
 
     def __attrs_post_init__(self) -> None:
         wrong = [

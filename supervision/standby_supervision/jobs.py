@@ -17,6 +17,7 @@ from typing import Any, Generic, NoReturn, TypeVar, TypeVarTuple, overload
 
 import msgspec
 import trio
+from attrs import define, field
 
 from standby_actors import ActorStopped, emit
 
@@ -122,62 +123,68 @@ class _Slots:
             self._free += 1
 
 
+@define(eq=False)
+class _Work:
+    """A job, as its block knows it."""
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    timeout: float | None
+    total: int
+    """How often it may begin."""
+    backoff: Backoff
+    attempts: int = 0
+    place: _Place | None = None
+    """Where it stands in the queue, from before its task has begun."""
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    done: trio.Event = field(factory=trio.Event)
+    outcome: Outcome[Any] | None = None
+
+    def again(self) -> _Work:
+        """The same, to be done once more."""
+        return _Work(self.name, self.function, self.args, self.timeout, self.total, self.backoff)
+
+
 class Job(Generic[T]):
     """A job that was started.  It needs nobody to hold it."""
 
-    def __init__(
-        self,
-        name: str,
-        call: Callable[[], Awaitable[T]],
-        timeout: float | None,
-        total: int,
-        backoff: Backoff,
-    ) -> None:
-        self.name = name
-        """What reports call it."""
-        self.attempts = 0
-        """How often it has begun."""
-        self._call = call
-        self._timeout = timeout
-        self._total = total
-        self._backoff = backoff
-        self._scope = trio.CancelScope()
-        self._done = trio.Event()
-        self._outcome: Outcome[T] | None = None
-        self._place: _Place
+    def __init__(self, work: _Work) -> None:
+        self._work = work
 
     def __repr__(self) -> str:
-        return f"<Job {self.name}, {self._outcome if self.is_done else 'not done'}>"
+        return f"<Job {self.name}, {self._work.outcome if self.is_done else 'not done'}>"
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self._work.name
+
+    @property
+    def attempts(self) -> int:
+        """How often it has begun."""
+        return self._work.attempts
 
     @property
     def is_done(self) -> bool:
         """Whether it has an outcome."""
-        return self._outcome is not None
+        return self._work.outcome is not None
 
     async def join(self) -> Outcome[T]:
         """Wait for its outcome; never raises it.  Cancelled, the job goes on."""
-        await self._done.wait()
-        assert self._outcome is not None
-        return self._outcome
+        await self._work.done.wait()
+        assert self._work.outcome is not None
+        return self._work.outcome
 
     def cancel(self) -> None:
         """Cancel what it does, or see that it never begins.  Once it is done: nothing."""
-        self._scope.cancel(reason="the job was cancelled")
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether somebody waits for its outcome."""
-        return self._done.statistics().tasks_waiting > 0
-
-    def _end(self, outcome: Outcome[T]) -> None:
-        self._outcome = outcome
-        self._done.set()
+        self._work.scope.cancel(reason="the job was cancelled")
 
 
 class Periodic:
     """A job that comes again and again, until it is cancelled or its block ends."""
 
-    def __init__(self, name: str, seconds: float) -> None:
+    def __init__(self, name: str, seconds: float, scope: trio.CancelScope) -> None:
         self.name = name
         self.seconds = seconds
         """From one tick to the next."""
@@ -189,8 +196,7 @@ class Periodic:
         """Ticks that came while the run before was not over."""
         self.last: Outcome[Any] | None = None
         """How the last run ended."""
-        self._scope = trio.CancelScope()
-        self._nap = trio.CancelScope()
+        self._scope = scope
 
     def cancel(self) -> None:
         """End it, with the run in progress."""
@@ -206,8 +212,9 @@ class Jobs:
         self._shutdown = shutdown
         self._random = random.Random()
         self._numbers = 0
-        self._jobs: dict[Job[Any], None] = {}
-        self._periodic: dict[Periodic, None] = {}
+        self._works: dict[_Work, None] = {}
+        self._naps: dict[Periodic, trio.CancelScope] = {}
+        """What each sleeps in until its next tick."""
         self._leaving = self._closed = False
         self._nursery: trio.Nursery
 
@@ -223,8 +230,8 @@ class Jobs:
         trace: TracebackType | None,
     ) -> bool:
         self._leaving = True
-        for each in self._periodic:
-            each._nap.cancel()
+        for nap in self._naps.values():
+            nap.cancel()
         scope = self._nursery.cancel_scope
         if error is not None:
             scope.cancel(reason="the block of the jobs is left with an error")
@@ -247,7 +254,7 @@ class Jobs:
     @property
     def pending(self) -> tuple[Job[Any], ...]:
         """Jobs that are not done: running, waiting for a slot, or for another try."""
-        return tuple(self._jobs)
+        return tuple(Job(work) for work in self._works)
 
     @overload
     def start(
@@ -297,11 +304,11 @@ class Jobs:
             ActorStopped: the block has been left.
             ValueError: a number that cannot be meant; nothing was started.
         """
-        job = self._job(function, args, timeout, attempts, backoff, name)
-        job._place = self._slots.take()  # now, because tasks do not start in order
-        self._jobs[job] = None
-        self._nursery.start_soon(self._perform, job, name=job.name)
-        return job
+        work = self._work(function, args, timeout, attempts, backoff, name)
+        work.place = self._slots.take()  # now, because tasks do not start in order
+        self._works[work] = None
+        self._nursery.start_soon(self._perform, work, name=work.name)
+        return Job(work)
 
     @overload
     async def run(
@@ -375,15 +382,15 @@ class Jobs:
         """
         if not 0 < seconds < math.inf:
             raise ValueError(f"a period must be more than 0 seconds, not {seconds!r}")
-        first = self._job(function, args, timeout, 1, None, name)
-        periodic = Periodic(first.name, seconds)
-        self._periodic[periodic] = None
-        self._nursery.start_soon(self._repeat, periodic, first, name=first.name)
+        work = self._work(function, args, timeout, 1, None, name)
+        scope = trio.CancelScope()
+        periodic = Periodic(work.name, seconds, scope)
+        self._nursery.start_soon(self._repeat, periodic, work, scope, name=work.name)
         return periodic
 
     # ---- what is done
 
-    def _job(
+    def _work(
         self,
         function: Callable[..., Any],
         args: tuple[Any, ...],
@@ -391,7 +398,7 @@ class Jobs:
         attempts: int,
         backoff: Backoff | None,
         name: str | None,
-    ) -> Job[Any]:
+    ) -> _Work:
         if self._closed:
             raise ActorStopped(self.name, "the block of the jobs has been left")
         if timeout is not None and not timeout >= 0:
@@ -402,103 +409,106 @@ class Jobs:
             raise TypeError(f"{function!r} is no function; give it and its arguments, uncalled")
         self._numbers += 1
         called = name or getattr(function, "__name__", type(function).__name__)
+        return _Work(
+            f"{called}#{self._numbers}", function, args, timeout, attempts, backoff or Backoff()
+        )
 
-        async def call() -> Any:
-            return await _call(function, args)
-
-        return Job(f"{called}#{self._numbers}", call, timeout, attempts, backoff or Backoff())
-
-    async def _perform(self, job: Job[Any]) -> None:
+    async def _perform(self, work: _Work) -> Outcome[Any]:
         """See a job to its end.  Raises a Cancelled from outside, and what ends the program."""
-        self._jobs[job] = None
+        self._works[work] = None
         outcome: Outcome[Any] | None = None
         try:
-            with job._scope:
-                outcome = await self._tries(job)
+            with work.scope:
+                outcome = await self._tries(work)
         # Cancelled, it failed to clean up: its scope has taken out the Cancelled.
         except Exception as error:
-            outcome = Failed(_only(error), job.attempts)
+            outcome = Failed(_only(error), work.attempts)
         except BaseExceptionGroup as group:
             cancelled, rest = group.split(trio.Cancelled)
             if cancelled is None or not isinstance(rest, Exception):
                 raise
-            outcome = Failed(_only(rest), job.attempts)
+            outcome = Failed(_only(rest), work.attempts)
             raise cancelled from None
         finally:
-            self._end(job, outcome if outcome is not None else Cancelled(job.attempts))
+            if outcome is None:
+                outcome = Cancelled(work.attempts)
+            self._end(work, outcome)
+        return outcome
 
-    async def _tries(self, job: Job[Any]) -> Outcome[Any]:
+    async def _tries(self, work: _Work) -> Outcome[Any]:
         while True:
-            await self._slots.wait(job._place)
+            place = work.place or self._slots.take()
+            work.place = None
+            await self._slots.wait(place)
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()
-                job.attempts += 1
-                if job.attempts == 1:
-                    emit("job.started", f"{self.name}/{job.name}", parent=self.name)
-                outcome = await _try(job)
+                work.attempts += 1
+                if work.attempts == 1:
+                    emit("job.started", f"{self.name}/{work.name}", parent=self.name)
+                outcome = await _try(work)
             finally:
                 self._slots.release()
-            if isinstance(outcome, Ok) or job.attempts >= job._total:
+            if isinstance(outcome, Ok) or work.attempts >= work.total:
                 return outcome
-            seconds = job._backoff.draw(job.attempts, self._random)
+            seconds = work.backoff.draw(work.attempts, self._random)
             why = _why(outcome)
             emit(
                 "job.retried",
-                f"{self.name}/{job.name}",
+                f"{self.name}/{work.name}",
                 parent=self.name,
-                attempts=job.attempts,
+                attempts=work.attempts,
                 reason=why,
                 seconds=seconds,
             )
             logger.warning(
                 "job %s/%s: attempt %d of %d: %s; again in %.3g s",
                 self.name,
-                job.name,
-                job.attempts,
-                job._total,
+                work.name,
+                work.attempts,
+                work.total,
                 why,
                 seconds,
             )
             await trio.sleep(seconds)
-            job._place = self._slots.take()
 
-    def _end(self, job: Job[Any], outcome: Outcome[Any]) -> None:
-        self._jobs.pop(job, None)
+    def _end(self, work: _Work, outcome: Outcome[Any]) -> None:
+        self._works.pop(work, None)
         why = _why(outcome)
         emit(
             "job.ended",
-            f"{self.name}/{job.name}",
+            f"{self.name}/{work.name}",
             parent=self.name,
-            attempts=job.attempts,
+            attempts=work.attempts,
             outcome=type(outcome).__name__,
             reason=why,
         )
         if isinstance(outcome, Failed | TimedOut):
-            is_told = job.is_awaited and not job._scope.cancel_called
+            is_awaited = work.done.statistics().tasks_waiting > 0
+            is_told = is_awaited and not work.scope.cancel_called
             logger.log(
                 logging.INFO if is_told else logging.ERROR,
                 "job %s/%s: after %d attempts: %s",
                 self.name,
-                job.name,
-                job.attempts,
+                work.name,
+                work.attempts,
                 why,
                 exc_info=outcome.error if isinstance(outcome, Failed) else None,
             )
-        job._end(outcome)
+        work.outcome = outcome
+        work.done.set()
 
-    async def _repeat(self, periodic: Periodic, job: Job[Any]) -> None:
+    async def _repeat(self, periodic: Periodic, work: _Work, scope: trio.CancelScope) -> None:
         seconds = periodic.seconds
+        due = trio.current_time() + seconds
         try:
-            with periodic._scope:
-                due = trio.current_time() + seconds
+            with scope:
                 while not self._leaving:
-                    with trio.CancelScope(deadline=due) as periodic._nap:
+                    with trio.CancelScope(deadline=due) as self._naps[periodic]:
                         await trio.sleep_forever()
                     if self._leaving:
                         break
-                    job._place = self._slots.take()
-                    await self._perform(job)
-                    outcome = periodic.last = job._outcome
+                    outcome = await self._perform(work)
+                    periodic.last = outcome
                     periodic.runs += 1
                     periodic.failures += isinstance(outcome, Failed | TimedOut)
                     # From when it was due, not from now: a slow run must not slow the clock.
@@ -506,9 +516,9 @@ class Jobs:
                     missed = max(0, math.ceil(late / seconds) - 1)
                     periodic.skipped += missed
                     due += (missed + 1) * seconds
-                    job = Job(job.name, job._call, job._timeout, 1, job._backoff)
+                    work = work.again()
         finally:
-            del self._periodic[periodic]
+            self._naps.pop(periodic, None)
 
 
 def open_jobs(*, max_running: float = 10, shutdown: float = 30.0, name: str = "jobs") -> Jobs:
@@ -536,18 +546,18 @@ def open_jobs(*, max_running: float = 10, shutdown: float = 30.0, name: str = "j
     return Jobs(max_running, shutdown, name)
 
 
-async def _try(job: Job[Any]) -> Outcome[Any]:
-    timeout = job._timeout
+async def _try(work: _Work) -> Outcome[Any]:
+    timeout = work.timeout
     try:
         with trio.CancelScope(
             deadline=math.inf if timeout is None else trio.current_time() + timeout
         ):
-            return Ok(await job._call(), job.attempts)
+            return Ok(await _call(work.function, work.args), work.attempts)
     # What a job raises is its outcome.
     except Exception as error:
-        return Failed(_only(error), job.attempts)
+        return Failed(_only(error), work.attempts)
     assert timeout is not None
-    return TimedOut(timeout, job.attempts)
+    return TimedOut(timeout, work.attempts)
 
 
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -282,6 +282,16 @@ async def crash(ref: Ref[Any]) -> None:
     await end(ref, "crash")
 
 
+async def crash_together(sup: Branch, *keys: str) -> None:
+    """Crash children while their supervisor does not look, so that it hears of all at once."""
+    sup.ref.suspend()
+    for each in keys:
+        sup[each].tell("die")
+    await quiet()
+    sup.ref.resume()
+    await quiet()
+
+
 async def reason_of(ref: Ref[Any], seconds: float = 1.0) -> ExitReason | None:
     """How `ref` ends within `seconds`; None if it does not."""
     with trio.move_on_after(seconds):

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from standby_actors import Crashed, Killed, Ref, Shutdown
-from standby_supervision import Branch, Done, Ignore, Started
+from standby_supervision import Backoff, Branch, Done, Ignore, Started
 from tests.conformance.children import (
     Answers,
     Died,
@@ -24,6 +24,7 @@ from tests.conformance.children import (
     Z,
     counts,
     crash,
+    crash_together,
     end,
     fails_later,
     life,
@@ -343,9 +344,7 @@ async def test_two_that_crash_together_are_restarted_once(
     async with supervised(
         w(world, "c1"), w(world, "c2"), strategy=strategy, intensity=1, period=3600
     ) as sup:
-        sup["c1"].tell("die")
-        sup["c2"].tell("die")
-        await quiet()
+        await crash_together(sup, "c1", "c2")
         assert await stays(sup.ref)
         assert world.starts == {"c1": 2, "c2": 2}
 
@@ -373,3 +372,53 @@ async def test_a_child_that_ends_abnormally_by_itself_says_so(autojump_clock: ob
         reason = await end(sup["c1"], "crash")
         assert isinstance(reason, Crashed)
         assert isinstance(reason.error, Died)
+
+
+# ---- a difference on purpose: OTP restarts at once, and as fast as it can
+
+
+async def test_a_backoff_waits_longer_each_time_until_a_life_was_long_enough(
+    autojump_clock: object,
+) -> None:
+    world = World()
+    backoff = Backoff(1.0, factor=2.0, cap=8.0, jitter=0.0, reset_after=10.0)
+    async with supervised(w(world, "c1"), intensity=9, period=3600, backoff=backoff) as sup:
+        ref = sup["c1"]
+
+        async def downtime() -> float:
+            began = trio.current_time()
+            await crash(ref)
+            assert await which(sup) == [("c1", "restarting")]  # calls are served meanwhile
+            assert await ref.ask("back?") == "back?"
+            return trio.current_time() - began
+
+        assert [await downtime() for _ in range(5)] == [1.0, 2.0, 4.0, 8.0, 8.0]
+        await trio.sleep(10.5)
+        assert await downtime() == 1.0
+
+
+async def test_a_backoff_of_attempts_that_fail_goes_on_where_the_crash_began(
+    autojump_clock: object,
+) -> None:
+    at: list[float] = []
+
+    def script(number: int) -> Outcome:
+        at.append(trio.current_time())
+        return Died("not yet") if 1 < number < 4 else None
+
+    world = World(scripts={"c1": script})
+    backoff = Backoff(1.0, factor=2.0, cap=60.0, jitter=0.0)
+    async with supervised(w(world, "c1"), intensity=9, period=3600, backoff=backoff) as sup:
+        await crash(sup["c1"])
+        assert await sup["c1"].ask("back?") == "back?"
+        assert at == [0.0, 1.0, 3.0, 7.0]
+
+
+async def test_a_backoff_does_not_hold_up_a_stop(autojump_clock: object) -> None:
+    world = World()
+    backoff = Backoff(1000.0, cap=1000.0)
+    async with supervised(w(world, "c1"), intensity=9, backoff=backoff) as sup:
+        await crash(sup["c1"])
+        assert await sup.ref.stop() == Shutdown()
+        assert trio.current_time() == 0.0
+        assert world.starts["c1"] == 1

@@ -136,6 +136,23 @@ async def test_the_message_is_given_again_as_often_as_redeliver_says(
         assert tree["a"].incarnation == 3
 
 
+async def test_a_stalled_child_that_shields_itself_is_stuck_and_then_restarted(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stubborn(Actor):
+        async def receive(self, message: str) -> str:
+            if message == "hang":
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(1000)
+            return message
+
+    async with open_supervisor(child(Stubborn, id="a", stalled_after=4)) as tree:
+        tree["a"].tell("hang")
+        assert await tree["a"].ask("next") == "next"
+        assert tree["a"].incarnation == 2
+    assert "stuck: supervisor/top/a outlived its kill" in caplog.text
+
+
 async def test_a_stop_in_progress_has_its_own_deadline(autojump_clock: MockClock) -> None:
     async with open_supervisor(child(Sleeper, id="a", shutdown=50, stalled_after=2)) as tree:
         tree["a"].tell(Nap(20))
