@@ -96,19 +96,79 @@ if TYPE_CHECKING:
     from standby_combinators import join_outputs as join_outputs
     from standby_combinators import reduce as reduce
     from standby_combinators import run as run_agent
+    from standby_supervision import AlreadyPresent as AlreadyPresent
+    from standby_supervision import AlreadyStarted as AlreadyStarted
+    from standby_supervision import Answers as Answers
+    from standby_supervision import Backoff as Backoff
+    from standby_supervision import BadSpec as BadSpec
+    from standby_supervision import Branch as Branch
+    from standby_supervision import Broadcast as Broadcast
+    from standby_supervision import CalledOff as CalledOff
+    from standby_supervision import ChildInfo as ChildInfo
+    from standby_supervision import ChildSpec as ChildSpec
+    from standby_supervision import Counts as Counts
+    from standby_supervision import Done as Done
+    from standby_supervision import Failed as Failed
+    from standby_supervision import GaveUp as GaveUp
+    from standby_supervision import Ignore as Ignore
+    from standby_supervision import Ignored as Ignored
+    from standby_supervision import Job as Job
+    from standby_supervision import Jobs as Jobs
+    from standby_supervision import NotFound as NotFound
+    from standby_supervision import Ok as Ok
+    from standby_supervision import Outcome as Outcome
+    from standby_supervision import Partitions as Partitions
+    from standby_supervision import Periodic as Periodic
+    from standby_supervision import Refused as Refused
+    from standby_supervision import Restarting as Restarting
+    from standby_supervision import Router as Router
+    from standby_supervision import Running as Running
+    from standby_supervision import Stalled as Stalled
+    from standby_supervision import Started as Started
+    from standby_supervision import StartError as StartError
+    from standby_supervision import StartFailed as StartFailed
+    from standby_supervision import SupervisorSpec as SupervisorSpec
+    from standby_supervision import TimedOut as TimedOut
+    from standby_supervision import TooMany as TooMany
+    from standby_supervision import Tree as Tree
+    from standby_supervision import WrongStrategy as WrongStrategy
+    from standby_supervision import child as child
+    from standby_supervision import open_jobs as open_jobs
+    from standby_supervision import open_supervisor as open_supervisor
+    from standby_supervision import partitions as partitions
+    from standby_supervision import supervisor as supervisor
+    from standby_supervision import workers as workers
 
 # Imported when they are first used, so that `import standby` stays nearly as quick as
 # `import trio`.
 _LATE = {
     "Agent": ("standby_actors", "Agent"),
+    "AlreadyPresent": ("standby_supervision", "AlreadyPresent"),
+    "AlreadyStarted": ("standby_supervision", "AlreadyStarted"),
+    "Answers": ("standby_supervision", "Answers"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
+    "Backoff": ("standby_supervision", "Backoff"),
+    "BadSpec": ("standby_supervision", "BadSpec"),
+    "Branch": ("standby_supervision", "Branch"),
+    "Broadcast": ("standby_supervision", "Broadcast"),
+    "CalledOff": ("standby_supervision", "CalledOff"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
+    "ChildInfo": ("standby_supervision", "ChildInfo"),
+    "ChildSpec": ("standby_supervision", "ChildSpec"),
     "Closed": ("standby_actors", "Closed"),
+    "Counts": ("standby_supervision", "Counts"),
+    "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
+    "Failed": ("standby_supervision", "Failed"),
+    "GaveUp": ("standby_supervision", "GaveUp"),
     "Guest": ("standby_actors", "Guest"),
     "Held": ("standby_combinators", "Held"),
     "Host": ("standby_actors", "Host"),
+    "Ignore": ("standby_supervision", "Ignore"),
+    "Ignored": ("standby_supervision", "Ignored"),
+    "Job": ("standby_supervision", "Job"),
+    "Jobs": ("standby_supervision", "Jobs"),
     "Lifetime": ("standby_actors", "Lifetime"),
     "LocalModelError": ("standby_actors", "LocalModelError"),
     "MessageEnded": ("standby_actors", "MessageEnded"),
@@ -116,34 +176,58 @@ _LATE = {
     "ModelError": ("standby_actors", "ModelError"),
     "NoClient": ("standby_actors", "NoClient"),
     "NoModel": ("standby_actors", "NoModel"),
+    "NotFound": ("standby_supervision", "NotFound"),
+    "Ok": ("standby_supervision", "Ok"),
+    "Outcome": ("standby_supervision", "Outcome"),
+    "Partitions": ("standby_supervision", "Partitions"),
+    "Periodic": ("standby_supervision", "Periodic"),
+    "Refused": ("standby_supervision", "Refused"),
     "Report": ("standby_combinators", "Report"),
+    "Restarting": ("standby_supervision", "Restarting"),
     "Result": ("standby_actors", "Result"),
     "Retrying": ("standby_actors", "Retrying"),
+    "Router": ("standby_supervision", "Router"),
+    "Running": ("standby_supervision", "Running"),
     "ScriptedSession": ("standby_actors", "ScriptedSession"),
     "Session": ("standby_actors", "Session"),
+    "Stalled": ("standby_supervision", "Stalled"),
+    "StartError": ("standby_supervision", "StartError"),
+    "StartFailed": ("standby_supervision", "StartFailed"),
+    "Started": ("standby_supervision", "Started"),
     "Status": ("standby_actors", "Status"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
+    "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
     "TextDelta": ("standby_actors", "TextDelta"),
+    "TimedOut": ("standby_supervision", "TimedOut"),
+    "TooMany": ("standby_supervision", "TooMany"),
     "Trail": ("standby_combinators", "Trail"),
+    "Tree": ("standby_supervision", "Tree"),
     "Turn": ("standby_actors", "Turn"),
     "TurnError": ("standby_actors", "TurnError"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
     "Usage": ("standby_actors", "Usage"),
+    "WrongStrategy": ("standby_supervision", "WrongStrategy"),
     "agent_of": ("standby_actors", "agent_of"),
+    "child": ("standby_supervision", "child"),
     "default_model": ("standby_actors", "default_model"),
     "fan_out": ("standby_combinators", "fan_out"),
     "join_outputs": ("standby_combinators", "join_outputs"),
     "open_guest": ("standby_actors", "open_guest"),
+    "open_jobs": ("standby_supervision", "open_jobs"),
     "open_local_model": ("standby_actors", "open_local_model"),
     "open_model": ("standby_actors", "open_model"),
+    "open_supervisor": ("standby_supervision", "open_supervisor"),
+    "partitions": ("standby_supervision", "partitions"),
     "reduce": ("standby_combinators", "reduce"),
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
     "run_sync": ("standby_actors", "run_sync"),
     "spawn": ("standby_actors", "spawn"),
+    "supervisor": ("standby_supervision", "supervisor"),
     "tune_gc": ("standby_actors", "tune_gc"),
     "watch_loop": ("standby_actors", "watch_loop"),
+    "workers": ("standby_supervision", "workers"),
 }
 
 __all__ = [
@@ -152,21 +236,39 @@ __all__ = [
     "ActorError",
     "ActorStopped",
     "Agent",
+    "AlreadyPresent",
+    "AlreadyStarted",
+    "Answers",
     "AskCycle",
     "AskTimeout",
     "AsyncioHost",
+    "Backoff",
+    "BadSpec",
+    "Branch",
+    "Broadcast",
+    "CalledOff",
     "Capabilities",
     "ChatMessage",
+    "ChildInfo",
+    "ChildSpec",
     "Closed",
+    "Counts",
     "Crashed",
+    "Done",
     "Down",
     "ErrorKind",
     "Event",
     "Exit",
     "ExitReason",
+    "Failed",
+    "GaveUp",
     "Guest",
     "Held",
     "Host",
+    "Ignore",
+    "Ignored",
+    "Job",
+    "Jobs",
     "Killed",
     "Later",
     "LeakedScope",
@@ -185,32 +287,51 @@ __all__ = [
     "NoModel",
     "NoProcess",
     "Normal",
+    "NotFound",
     "Nursery",
+    "Ok",
+    "Outcome",
+    "Partitions",
+    "Periodic",
     "Ref",
+    "Refused",
     "Reply",
     "Report",
     "Request",
+    "Restarting",
     "Result",
     "Retrying",
+    "Router",
+    "Running",
     "ScheduledMessage",
     "ScriptedSession",
     "Session",
     "Shutdown",
     "Snapshot",
+    "Stalled",
+    "StartError",
+    "StartFailed",
     "StartTimeout",
+    "Started",
     "StateMachine",
     "Status",
     "Stuck",
     "Subagent",
     "SubagentPool",
+    "SupervisorSpec",
     "TextDelta",
+    "TimedOut",
+    "TooMany",
     "Trail",
+    "Tree",
     "Turn",
     "TurnError",
     "UnknownModel",
     "Usage",
+    "WrongStrategy",
     "WrongThread",
     "agent_of",
+    "child",
     "default_model",
     "emit",
     "fan_out",
@@ -218,16 +339,21 @@ __all__ = [
     "listen",
     "open_events",
     "open_guest",
+    "open_jobs",
     "open_local_model",
     "open_model",
     "open_nursery",
+    "open_supervisor",
+    "partitions",
     "reduce",
     "run",
     "run_agent",
     "run_sync",
     "spawn",
+    "supervisor",
     "tune_gc",
     "watch_loop",
+    "workers",
 ]
 
 

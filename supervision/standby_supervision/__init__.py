@@ -22,7 +22,7 @@ from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
 from .errors import Stalled as Stalled
 from .errors import StartFailed as StartFailed
-from .jobs import Cancelled as Cancelled
+from .jobs import CalledOff as CalledOff
 from .jobs import Failed as Failed
 from .jobs import Job as Job
 from .jobs import Jobs as Jobs

@@ -61,14 +61,14 @@ class TimedOut(_NoBool, msgspec.Struct, frozen=True, tag=True):
     attempts: int = 1
 
 
-class Cancelled(_NoBool, msgspec.Struct, frozen=True, tag=True):
+class CalledOff(_NoBool, msgspec.Struct, frozen=True, tag=True):
     """It was cancelled, or its block ended first.  Not an exception: a value."""
 
     attempts: int = 0
     """How often it had begun; 0: never."""
 
 
-Outcome = Ok[T] | Failed | TimedOut | Cancelled
+Outcome = Ok[T] | Failed | TimedOut | CalledOff
 """How a job ended.  A ``match`` over the four is complete."""
 
 
@@ -431,7 +431,7 @@ class Jobs:
             raise cancelled from None
         finally:
             if outcome is None:
-                outcome = Cancelled(work.attempts)
+                outcome = CalledOff(work.attempts)
             self._end(work, outcome)
         return outcome
 
@@ -584,7 +584,7 @@ def _why(outcome: Outcome[Any]) -> str:
             return f"{type(error).__name__}: {error}"
         case TimedOut(seconds):
             return f"took longer than {seconds:g} s"
-        case Cancelled():
+        case CalledOff():
             return "cancelled"
 
 

@@ -14,15 +14,9 @@ import httpx
 import pytest
 import trio
 
-import standby
 from tests.support.documents import ROOT
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        not hasattr(standby, "open_supervisor"), reason="the face exports no supervision yet"
-    ),
-]
+pytestmark = pytest.mark.real
 
 
 @pytest.fixture

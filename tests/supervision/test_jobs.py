@@ -17,7 +17,7 @@ from standby.testing import sweep
 from standby_actors import ActorStopped
 from standby_supervision import (
     Backoff,
-    Cancelled,
+    CalledOff,
     Failed,
     Job,
     Jobs,
@@ -95,7 +95,7 @@ async def test_a_thread_that_does_not_end_holds_nobody() -> None:
         job = jobs.start(held.wait)
         await trio.testing.wait_all_tasks_blocked()
         job.cancel()
-        assert await job.join() == Cancelled(1)
+        assert await job.join() == CalledOff(1)
     held.set()
 
 
@@ -124,7 +124,7 @@ async def test_a_group_of_one_is_its_only_member(autojump_clock: MockClock) -> N
 
 
 def test_an_outcome_is_neither_true_nor_false() -> None:
-    for outcome in (Ok(1), Failed(Broken()), TimedOut(1.0), Cancelled()):
+    for outcome in (Ok(1), Failed(Broken()), TimedOut(1.0), CalledOff()):
         with pytest.raises(TypeError, match="neither true nor false"):
             bool(outcome)
 
@@ -228,7 +228,7 @@ async def test_a_job_that_is_cancelled_before_it_has_a_slot_never_begins(
         await trio.testing.wait_all_tasks_blocked()
         second.cancel()
         second.cancel()
-        assert await second.join() == Cancelled(0)
+        assert await second.join() == CalledOff(0)
 
 
 async def test_who_is_cancelled_while_it_runs_a_job_leaves_none(autojump_clock: MockClock) -> None:
@@ -386,7 +386,7 @@ async def test_leaving_waits_no_longer_than_its_shutdown(autojump_clock: MockClo
         started = [jobs.start(nap, 5) for _ in range(3)]
     assert trio.current_time() == 7
     outcomes = [await job.join() for job in started]
-    assert outcomes == [Ok("rested"), Cancelled(1), Cancelled(0)]
+    assert outcomes == [Ok("rested"), CalledOff(1), CalledOff(0)]
 
 
 async def test_an_error_of_the_body_cancels_them_and_passes_as_it_is(
@@ -399,7 +399,7 @@ async def test_an_error_of_the_body_cancels_them_and_passes_as_it_is(
             await trio.sleep(1)
             raise Broken("the body")
     assert job is not None
-    assert await job.join() == Cancelled(1)
+    assert await job.join() == CalledOff(1)
     assert trio.current_time() == 1
 
 
@@ -415,7 +415,7 @@ async def test_what_ends_the_program_leaves_bare(autojump_clock: MockClock) -> N
             jobs.start(interrupted)
             await trio.sleep_forever()
     assert job is not None
-    assert await job.join() == Cancelled(1)
+    assert await job.join() == CalledOff(1)
 
 
 async def test_a_block_that_was_left_takes_no_job(autojump_clock: MockClock) -> None:
