@@ -283,11 +283,11 @@ async def crash(ref: Ref[Any]) -> None:
 
 
 async def crash_together(sup: Branch, *keys: str) -> None:
-    """Crash children while their supervisor does not look, so that it hears of all at once."""
+    """Crash children, one after another, while their supervisor does not look."""
     sup.ref.suspend()
     for each in keys:
         sup[each].tell("die")
-    await quiet()
+        await quiet()
     sup.ref.resume()
     await quiet()
 
