@@ -238,7 +238,7 @@ def check_children(
 ) -> None:
     """Check the children of one supervisor together."""
     for each in children:
-        if not isinstance(each, ChildSpec):
+        if not _is_a(each, ChildSpec):
             raise BadSpec(
                 str(each), "invalid_child_spec", f"{each!r} is no specification: use child(…)"
             )
@@ -280,7 +280,7 @@ def check_child(spec: ChildSpec) -> None:
         raise bad(
             "invalid_restart_type", f"restart {spec.restart!r} is none of {get_args(Restart)}"
         )
-    if not isinstance(spec.significant, bool):
+    if not _is_a(spec.significant, bool):
         raise bad("invalid_significant", f"significant is a bool, not {spec.significant!r}")
     if spec.significant and spec.restart == "permanent":
         raise bad("bad_combination", "a permanent child cannot be significant: it never ends")
