@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from standby_actors.kind import Overflow, kind_of
 
@@ -98,10 +98,6 @@ class ChildSpec:
     def seconds(self) -> float:
         """Its shutdown as seconds: 0 is a kill."""
         return 0.0 if self.shutdown == "brutal_kill" else float(self.shutdown)
-
-    def with_args(self, args: Iterable[Any]) -> ChildSpec:
-        """The same with `args` after its own."""
-        return evolve(self, args=(*self.args, *args))
 
 
 def child(
@@ -326,3 +322,8 @@ def _is_text(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_a(value: object, kind: type) -> bool:
+    """Whether `value` is what its annotation says: callers need not be type-checked."""
+    return isinstance(value, kind)
