@@ -217,8 +217,8 @@ def run(
 def run_sync(function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call an async function from synchronous code, and return what it returns.
 
-    The door for scripts and notebooks: ``standby.run_sync(standby.run, agent,
-    task)``.  It is :func:`run` where no loop runs.  In a running asyncio loop
+    The door for scripts and notebooks: ``standby.run_sync(standby.run_agent,
+    agent, task)``.  It is :func:`run` where no loop runs.  In a running asyncio loop
     (Jupyter) the function runs on a trio loop in a thread of its own, and the
     asyncio loop waits.
 
