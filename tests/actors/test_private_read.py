@@ -39,7 +39,7 @@ READERS = [
 
 def run_without_the_read(*files: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
         + [str(HERE / file) for file in files],
         cwd=HERE.parent.parent,
         env={**os.environ, "STANDBY_NO_PRIVATE": "1"},
