@@ -533,12 +533,13 @@ class Block:
                 value.bind(cell, reply)
             return
         extra = cell.extra
-        if extra is not None and extra.stopping and extra.rare is not None and extra.rare.leaving:
+        if extra is not None and extra.stopping and extra.leaving:
             # OTP's `{stop, Reason, Reply, State}`: the stop hook runs to its end,
             # then the caller gets its answer.
-            if extra.rare.farewell is None:
-                extra.rare.farewell = []
-            extra.rare.farewell.append((reply, value))
+            rare = cell.rare()
+            if rare.farewell is None:
+                rare.farewell = []
+            rare.farewell.append((reply, value))
             return
         if not resolve(reply, value):
             self.late(cell)
@@ -778,9 +779,7 @@ class Block:
             rare = extra.rare
             if rare is not None and rare.mail_wait is not None:
                 self.enqueue(cell)
-            elif cut or (
-                cell.kind.stop_mode == "interrupt" and not (rare is not None and rare.leaving)
-            ):
+            elif cut or (cell.kind.stop_mode == "interrupt" and not extra.leaving):
                 self.interrupt(cell)
         elif first:
             if (extra.children or cut) and cell.parent is not None:
@@ -788,8 +787,15 @@ class Block:
                 self.enqueue(cell)
             else:
                 self.advance(cell)
-        if first and cell.actor is not None:
-            rare = cell.rare()
+        # One that leaves by its own wish is running now: no deadline could be served
+        # before it waits again or returns, and mostly nothing is left to do then.
+        if first and cell.actor is not None and not (extra.leaving and self.is_busy(cell)):
+            self.bound_stop(cell)
+
+    def bound_stop(self, cell: Cell[Any]) -> None:
+        """Let the stop of `cell` turn into a kill in its ``shutdown`` seconds."""
+        rare = cell.rare()
+        if rare.deadline is None:
             rare.deadline = self.timers.after(cell.kind.shutdown, self._overdue, cell)
 
     def advance(self, cell: Cell[Any]) -> None:
@@ -994,6 +1000,8 @@ class Block:
                 return
             if extra.stopping:
                 self.advance(cell)
+                if cell.actor is not None:
+                    self.bound_stop(cell)
                 return
             self.admit(cell)
             if extra.suspended:
@@ -1113,7 +1121,8 @@ class Block:
         extra.killed = extra.stopping = extra.interrupted = False
         extra.hooked = extra.drop = extra.advancing = extra.doomed = False
         extra.reason = None
-        rare.leaving = rare.quit = rare.stuck = False
+        extra.leaving = False
+        rare.quit = rare.stuck = False
         rare.handled_start = True
         rare.start_error = rare.deadline = None
         rare.incarnation += 1

@@ -15,6 +15,7 @@ from operator import is_not
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+import msgspec
 from trio import CancelScope
 from trio.lowlevel import Task, checkpoint, enable_ki_protection
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 M_contra = TypeVar("M_contra", contravariant=True)
 
+_NORMAL = Normal()
+_SHUTDOWN = Shutdown()
 INLINE_DEPTH = 32
 """Asks answered inside one another before the next one is queued."""
 
@@ -129,151 +132,95 @@ class Keeper(Protocol):
         ...
 
 
-class Rare:
+class Rare(msgspec.Struct, eq=False):
     """What few actors need."""
 
-    __slots__ = (
-        "again",
-        "blocks",
-        "deadline",
-        "farewell",
-        "groups",
-        "handled_start",
-        "incarnation",
-        "joiners",
-        "keeper",
-        "label",
-        "laters",
-        "leaving",
-        "links",
-        "mail_wait",
-        "monitors",
-        "name",
-        "own",
-        "postponed",
-        "quit",
-        "senders",
-        "silence",
-        "start_deadline",
-        "start_error",
-        "starter",
-        "stoppers",
-        "stuck",
-        "timers",
-        "tried",
-        "turn_scope",
-        "unlinked",
-        "untraced",
-    )
-
-    def __init__(self) -> None:
-        self.again: Any = None
-        """The message that crashed it and will be given to its next life."""
-        self.blocks: list[Block] = []
-        """Blocks that a handler of this actor has open."""
-        self.deadline: Timer | None = None
-        """When its stop turns into a kill, or its kill into a report."""
-        self.farewell: list[tuple[Reply[Any], Any]] | None = None
-        """Answers of its last turn, given once its stop hook has run."""
-        self.groups: tuple[str, ...] = ()
-        self.handled_start = True
-        """Whether the start hook is done, so that the stop hook is owed."""
-        self.incarnation = 1
-        self.joiners: list[Reply[Any]] | None = None
-        self.keeper: Keeper | None = None
-        self.label: str | None = None
-        """What its path calls it, where it has no name: its id among its siblings."""
-        self.laters: dict[Later[Any], None] | None = None
-        self.leaving = False
-        """Whether it stops by its own wish."""
-        self.links: dict[Cell[Any], None] | None = None
-        self.mail_wait: Task | None = None
-        """The task of a dedicated actor while it waits for mail."""
-        self.monitors: list[Monitor] | None = None
-        self.name: str | None = None
-        self.own: list[Any] | None = None
-        """Messages in its mailbox that it told itself; they die with its life."""
-        self.postponed: list[tuple[Any, Later[Any]]] | None = None
-        self.quit = False
-        """Whether its end is nobody's business: its starter has been told."""
-        self.senders: collections.deque[Reply[Any]] | None = None
-        """Messages that wait for room, oldest first."""
-        self.silence: Timer | None = None
-        self.start_deadline: Timer | None = None
-        self.start_error: BaseException | None = None
-        """What its start hook failed with."""
-        self.starter: Reply[Any] | None = None
-        """Who waits for the start hook."""
-        self.stoppers: list[Reply[Any]] | None = None
-        self.stuck = False
-        self.timers: dict[Timer, None] | None = None
-        self.tried = 0
-        """How often :attr:`again` has been given to it."""
-        self.turn_scope: CancelScope | None = None
-        """The scope of one turn of a dedicated actor."""
-        self.unlinked = False
-        self.untraced: Kind | None = None
+    again: Any = None
+    """The message that crashed it and will be given to its next life."""
+    blocks: list[Block] = []
+    """Blocks that a handler of this actor has open."""
+    deadline: Timer | None = None
+    """When its stop turns into a kill, or its kill into a report."""
+    farewell: list[tuple[Reply[Any], Any]] | None = None
+    """Answers of its last turn, given once its stop hook has run."""
+    groups: tuple[str, ...] = ()
+    handled_start: bool = True
+    """Whether the start hook is done, so that the stop hook is owed."""
+    incarnation: int = 1
+    joiners: list[Reply[Any]] | None = None
+    keeper: Keeper | None = None
+    label: str | None = None
+    """What its path calls it, where it has no name: its id among its siblings."""
+    laters: dict[Later[Any], None] | None = None
+    links: dict[Cell[Any], None] | None = None
+    mail_wait: Task | None = None
+    """The task of a dedicated actor while it waits for mail."""
+    monitors: list[Monitor] | None = None
+    name: str | None = None
+    own: list[Any] | None = None
+    """Messages in its mailbox that it told itself; they die with its life."""
+    postponed: list[tuple[Any, Later[Any]]] | None = None
+    quit: bool = False
+    """Whether its end is nobody's business: its starter has been told."""
+    senders: collections.deque[Reply[Any]] | None = None
+    """Messages that wait for room, oldest first."""
+    silence: Timer | None = None
+    start_deadline: Timer | None = None
+    start_error: BaseException | None = None
+    """What its start hook failed with."""
+    starter: Reply[Any] | None = None
+    """Who waits for the start hook."""
+    stoppers: list[Reply[Any]] | None = None
+    stuck: bool = False
+    timers: dict[Timer, None] | None = None
+    tried: int = 0
+    """How often :attr:`again` has been given to it."""
+    turn_scope: CancelScope | None = None
+    """The scope of one turn of a dedicated actor."""
+    unlinked: bool = False
+    untraced: Kind | None = None
 
 
-class Extra:
+class Extra(msgspec.Struct, eq=False):
     """What an actor needs once it waits, has children, or ends otherwise than idle."""
 
-    __slots__ = (
-        "advancing",
-        "alert",
-        "also",
-        "children",
-        "context",
-        "coro",
-        "doomed",
-        "drop",
-        "hooked",
-        "interrupted",
-        "killed",
-        "message",
-        "offset",
-        "rare",
-        "reason",
-        "rest",
-        "scope",
-        "stopping",
-        "suspended",
-        "system",
-        "waiting",
-        "worker",
-    )
-
-    def __init__(self) -> None:
-        self.alert = False
-        """Whether a pump must look closer than at the mailbox: stopping, killed,
-        suspended, system lane, senders."""
-        self.killed = self.stopping = self.interrupted = self.suspended = False
-        self.advancing = self.hooked = self.drop = False
-        self.doomed = False
-        """Whether its kill has begun: those below it are killed before it is."""
-        self.coro: Any = None
-        """The coroutine of the turn that is parked on a reply, or has a worker."""
-        self.message: Any = None
-        """The message of that turn."""
-        self.rest: Iterator[Any] | None = None
-        """The iterator over the mailbox that this turn was taken from."""
-        self.worker: Task | None = None
-        """The task that the turn in progress really waits in."""
-        self.scope: CancelScope | None = None
-        """The scope of that task: cancelling it is the kill."""
-        self.waiting: Any = None
-        """The reply that the handler itself is parked on."""
-        self.also: tuple[Reply[Any], ...] = ()
-        """Replies that the handler's tasks wait for."""
-        self.offset = 0
-        """Messages at the front of the mailbox that have been handled."""
-        self.context: Context | None = None
-        """Context variables, where they differ from the block's."""
-        self.children: dict[Cell[Any], None] | None = None
-        self.system: collections.deque[System] | None = None
-        self.reason: ExitReason | None = None
-        """How it will have ended."""
-        self.rare: Rare | None = None
+    alert: bool = False
+    """Whether a pump must look closer than at the mailbox: stopping, killed,
+    suspended, system lane, senders."""
+    killed: bool = False
+    stopping: bool = False
+    interrupted: bool = False
+    suspended: bool = False
+    advancing: bool = False
+    hooked: bool = False
+    drop: bool = False
+    leaving: bool = False
+    """Whether it stops by its own wish."""
+    doomed: bool = False
+    """Whether its kill has begun: those below it are killed before it is."""
+    coro: Any = None
+    """The coroutine of the turn that is parked on a reply, or has a worker."""
+    message: Any = None
+    """The message of that turn."""
+    rest: Iterator[Any] | None = None
+    """The iterator over the mailbox that this turn was taken from."""
+    worker: Task | None = None
+    """The task that the turn in progress really waits in."""
+    scope: CancelScope | None = None
+    """The scope of that task: cancelling it is the kill."""
+    waiting: Any = None
+    """The reply that the handler itself is parked on."""
+    also: tuple[Reply[Any], ...] = ()
+    """Replies that the handler's tasks wait for."""
+    offset: int = 0
+    """Messages at the front of the mailbox that have been handled."""
+    context: Context | None = None
+    """Context variables, where they differ from the block's."""
+    children: dict[Cell[Any], None] | None = None
+    system: collections.deque[System] | None = None
+    reason: ExitReason | None = None
+    """How it will have ended."""
+    rare: Rare | None = None
 
     def is_waiting(self) -> bool:
         """Whether a handler waits for another actor."""
@@ -602,9 +549,9 @@ class Cell(Ref[M_contra]):
         if self.mailbox is not None and not self.block.stack and current_cell() is self:
             raise AskCycle(self.path, (self.path, self.path))
         if self.extra is None and self.mailbox is None and self.kind.on_stop is None:
-            self.block.end(self, reason or Shutdown())
+            self.block.end(self, reason or _SHUTDOWN)
             return resolved(self.args)
-        self.block.begin_stop(self, reason or Shutdown())
+        self.block.begin_stop(self, reason or _SHUTDOWN)
         if self.actor is None:
             return resolved(self.args)
         rare = self.rare()
@@ -618,9 +565,29 @@ class Cell(Ref[M_contra]):
 
     def leave(self, reason: ExitReason | None = None) -> None:
         """End by its own wish, once the handler in progress is over."""
-        if self.actor is not None:
-            self.rare().leaving = True
-            self.block.begin_stop(self, reason or Normal())
+        if self.actor is None:
+            return
+        extra = self.extra or self.grow()
+        extra.leaving = True
+        block = self.block
+        rest: Any = block.rest
+        if (
+            block.running is self
+            and not extra.stopping
+            and extra.rare is None
+            and extra.system is None
+            and block.batch is self.mailbox
+            and not rest.__length_hint__()
+            and self.kind.shutdown
+        ):
+            # Most leave after their only message: nothing waits that must be refused,
+            # and the pump, which is calling this handler, goes on with the stop.
+            extra.stopping = extra.alert = True
+            if extra.reason is None:
+                extra.reason = reason or _NORMAL
+            self.mailbox = DEAD
+            return
+        block.begin_stop(self, reason or _NORMAL)
 
     @enable_ki_protection
     def kill(self) -> None:

@@ -129,6 +129,8 @@ def _drive(coro: Any, yielded: Any, context: Context, cell: Cell[Any]) -> Genera
                 elif yielded is not CHECKPOINT_TRAP:
                     swallowed = 0
                 yielded = context.run(coro.send, value)
+            if extra.leaving:
+                cell.block.bound_stop(cell)
             while type(yielded) is Reply or yielded is YIELD:
                 yielded = context.run(coro.send, None if yielded is YIELD else REWAIT)
         except StopIteration as stop:
@@ -324,7 +326,18 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     extra.context = shared
                     shared = base_context.copy()
                 if extra is not None and extra.alert:
-                    _after_turn(block, cell, batch, rest)
+                    if (
+                        extra.leaving
+                        and extra.rare is None
+                        and not extra.children
+                        and not extra.system
+                        and kind.on_stop is None
+                        and not extra.killed
+                    ):
+                        assert extra.reason is not None
+                        block.end(cell, extra.reason)
+                    else:
+                        _after_turn(block, cell, batch, rest)
                 elif cell.mailbox is batch:
                     left = rest.__length_hint__()
                     if left:
@@ -439,6 +452,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
             extra = cell.extra or cell.grow()
             extra.message = message
             extra.rest = rest
+            if extra.leaving:
+                block.bound_stop(cell)
             if not is_cut and (type(yielded) is Reply or yielded is YIELD):
                 extra.coro = coro
                 if yielded is YIELD or extra.killed or extra.interrupted:

@@ -290,7 +290,7 @@ def resolve(reply: Reply[Any], value: Any, state: int = VALUE) -> bool:
     waiter = reply.waiter
     if waiter is not None:
         reply.waiter = None
-        if isinstance(waiter, Task):
+        if type(waiter) is Task:  # its metaclass makes isinstance ten times slower
             reschedule(waiter, AWAKE)
         else:
             waiter.block.enqueue(waiter)
