@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from standby.testing import z_checks
+
+# A shell that starts us in the background has Ctrl-C ignored, and what is ignored
+# stays so in every program that we start.  Those that are about Ctrl-C must get it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
