@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import trio
 
 from .cell import Cell, Monitor, System, as_cell
 from .errors import MailboxFull
 from .exits import ExitReason
-from .kind import Overflow, StopMode, checked_seconds
+from .kind import Overflow, SpawnOptions, StopMode, checked_seconds
 from .later import Later
 from .ref import Ref
 from .reply import END, Reply
@@ -75,14 +75,8 @@ class Actor:
         self,
         actor: Any,
         *args: Any,
-        name: str | None = None,
         link: bool = True,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[Any]:
         """Start a child at once.  It is stopped before this actor ends.
 
@@ -96,28 +90,16 @@ class Actor:
         return self._cell.spawn(
             actor,
             args,
-            name=name,
-            link=link,
-            capacity=capacity,
-            overflow=overflow,
-            shutdown=shutdown,
-            start_timeout=start_timeout,
-            stop_mode=stop_mode,
-            dedicated=dedicated,
+            link,
+            **options,
         )
 
     async def start(
         self,
         actor: Any,
         *args: Any,
-        name: str | None = None,
         link: bool = True,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[Any]:
         """As :meth:`spawn`, but wait for the child's start hook; its error is raised here.
 
@@ -127,15 +109,9 @@ class Actor:
         child = self._cell.spawn(
             actor,
             args,
-            name=name,
-            link=link,
-            capacity=capacity,
-            overflow=overflow,
-            shutdown=shutdown,
-            start_timeout=start_timeout,
-            stop_mode=stop_mode,
-            dedicated=dedicated,
-            starter=starter,
+            link,
+            starter,
+            **options,
         )
         return await started(child, starter)
 

@@ -470,6 +470,10 @@ class Cell(Ref[M_contra]):
         self,
         actor: Any,
         args: tuple[Any, ...],
+        link: bool = True,
+        starter: Reply[Any] | None = None,
+        keeper: Keeper | None = None,
+        /,
         *,
         name: str | None = None,
         capacity: float | None = None,
@@ -478,9 +482,6 @@ class Cell(Ref[M_contra]):
         start_timeout: float | None = None,
         stop_mode: StopMode | None = None,
         dedicated: bool | None = None,
-        link: bool = True,
-        starter: Reply[Any] | None = None,
-        keeper: Keeper | None = None,
     ) -> Cell[Any]:
         """Start a child.  Raised errors leave nothing behind.
 

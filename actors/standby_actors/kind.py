@@ -7,7 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from attrs import evolve, field, frozen
 from trio.lowlevel import disable_ki_protection
@@ -18,6 +18,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 UNBOUNDED = sys.maxsize
 """``capacity=math.inf`` as an int; as long as the mailbox of an ended actor says it is."""
+
+
+class SpawnOptions(TypedDict, total=False):
+    """What may be said of an actor where it is spawned; its class says the rest."""
+
+    name: str | None
+    """Unique in its block and those inside it, free again when it ends."""
+    capacity: float | None
+    """Messages that may wait; 1,000 unless the class says otherwise."""
+    overflow: Overflow | None
+    """``"raise"``, ``"drop_oldest"`` or ``"drop_new"``."""
+    shutdown: float | None
+    """Seconds from its stop to its kill; 5."""
+    start_timeout: float | None
+    """Seconds that its start hook may take; 30."""
+    stop_mode: StopMode | None
+    """``"finish"`` the handler in progress, or ``"interrupt"`` it."""
+    dedicated: bool | None
+    """Whether all its hooks and handlers run on one task."""
 
 
 @frozen(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, TypeVarTuple, overload
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 
 import trio
 
@@ -12,7 +12,7 @@ from .actor import started
 from .block import Block
 from .cell import Cell
 from .checked import CheckedCell, is_debugging
-from .kind import Overflow, StopMode, checked_seconds
+from .kind import SpawnOptions, checked_seconds
 from .names import Names
 from .ref import Ref
 from .reply import Reply
@@ -74,40 +74,21 @@ class Nursery:
         actor: Callable[[*Args], Receives[M]],
         /,
         *args: *Args,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[M]: ...
     @overload
     def spawn(
         self,
         actor: Callable[[M], object],
         /,
-        *,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[M]: ...
     def spawn(  # type: ignore[misc]  # mypy takes *Args for more than *args accepts
         self,
         actor: Callable[..., Any],
         /,
         *args: Any,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[Any]:
         """Start an actor at once; its start hook runs before its first message.
 
@@ -130,13 +111,7 @@ class Nursery:
         return self._block.root.spawn(
             actor,
             args,
-            name=name,
-            capacity=capacity,
-            overflow=overflow,
-            shutdown=shutdown,
-            start_timeout=start_timeout,
-            stop_mode=stop_mode,
-            dedicated=dedicated,
+            **options,
         )
 
     @overload
@@ -145,40 +120,21 @@ class Nursery:
         actor: Callable[[*Args], Receives[M]],
         /,
         *args: *Args,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[M]: ...
     @overload
     async def start(
         self,
         actor: Callable[[M], object],
         /,
-        *,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[M]: ...
     async def start(  # type: ignore[misc]  # as above
         self,
         actor: Callable[..., Any],
         /,
         *args: Any,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Ref[Any]:
         """As :meth:`spawn`, but wait until the start hook is done.
 
@@ -194,14 +150,9 @@ class Nursery:
         child = self._block.root.spawn(
             actor,
             args,
-            name=name,
-            capacity=capacity,
-            overflow=overflow,
-            shutdown=shutdown,
-            start_timeout=start_timeout,
-            stop_mode=stop_mode,
-            dedicated=dedicated,
-            starter=starter,
+            True,
+            starter,
+            **options,
         )
         return await started(child, starter)
 

@@ -499,13 +499,14 @@ class Supervisor(Actor):
             record.cell = self._cell.spawn(
                 start,
                 args,
+                True,
+                starter,
+                record,
                 name=spec.name,
                 capacity=spec.capacity,
                 overflow=spec.overflow,
                 shutdown=spec.seconds,
                 start_timeout=spec.start_timeout,
-                starter=starter,
-                keeper=record,
             )
         # The constructor of a child is its own, too.
         except Exception as error:

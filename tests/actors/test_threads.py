@@ -19,10 +19,10 @@ from standby_actors import (
     WrongThread,
     open_events,
     open_nursery,
-    traps,
     watch_loop,
 )
 from tests.actors.workers import AsyncEcho, Do, Echo, tasks
+from tests.support.inside import needs_private_read
 
 
 class Threads(Actor):
@@ -149,7 +149,7 @@ def test_a_cycle_is_found_where_another_thread_runs_actors_too() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.skipif(traps.scope_of is None, reason="every wait takes a task without it")
+@needs_private_read
 def test_an_answer_needs_no_task_where_another_thread_runs_actors_too() -> None:
     async def main(elsewhere: Callable[[], object]) -> None:
         async with open_nursery() as nursery:
