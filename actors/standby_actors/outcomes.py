@@ -1,0 +1,183 @@
+"""What becomes of a turn: an answer, a crash, or a cut.
+
+Every exception out of an actor comes to :meth:`Outcomes.failed`, the one place
+where it becomes a value; :func:`failure.judge` decides, and this applies.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import CoroutineType
+from typing import Any
+
+from .cell import HELD, Cell, System, asked
+from .errors import ActorStopped, AskTimeout
+from .exits import Crashed, Killed
+from .failure import Crash, Fatal, WasCut, judge
+from .later import Later
+from .reply import ERROR, Reply, crashed, resolve
+from .stopping import Stopping
+
+logger = logging.getLogger("standby")
+
+
+class Outcomes(Stopping):
+    """What the turns of a block lead to."""
+
+    leaving_since: float | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fatal: list[BaseException] = []
+        """What ends the program, raised by actors."""
+        self.masked = 0
+        self.crashes = 0
+
+    # ---- answers
+
+    def turn_over(self, cell: Cell[Any], message: Any, value: Any) -> None:
+        """Do what follows a turn that ended with `value`."""
+        if type(message) is Reply:
+            self.answer(cell, message, value)
+        elif type(message) is System:
+            if (
+                message.later is not None
+                and type(value) in HELD
+                and not self._is_an_answer(cell, value, message)
+            ):
+                return
+            if message.then is not None:
+                message.then(cell, value)
+            if message.reply is not None:
+                resolve(message.reply, value)
+
+    def answer(self, cell: Cell[Any], reply: Reply[Any], value: Any) -> None:
+        """Answer an ask whose handler returned `value`, which may need thought."""
+        if type(value) in HELD:
+            if self._is_an_answer(cell, value, reply):
+                value.bind(cell, reply)
+            return
+        extra = cell.extra
+        if extra is not None and extra.stopping and extra.leaving:
+            # OTP's `{stop, Reason, Reply, State}`: the stop hook runs to its end,
+            # then the caller gets its answer.
+            rare = cell.rare()
+            if rare.farewell is None:
+                rare.farewell = []
+            rare.farewell.append((reply, value))
+            return
+        if not resolve(reply, value):
+            self.late(cell)
+
+    def _is_an_answer(self, cell: Cell[Any], value: Any, message: Any) -> bool:
+        """Whether what a handler returned is a promise that is still free; else it crashes."""
+        name = f"{cell.kind.name}.receive"
+        if type(value) is Later:
+            if value.asked is None:
+                return True
+            what = f"{name} returned the same Later for two asks; make one for each"
+            self.failed(cell, RuntimeError(what), message)
+            return False
+        if type(value) is CoroutineType:
+            value.close()
+        what = f"{name} returned an awaitable; make it async def and await"
+        self.failed(cell, TypeError(what), message)
+        return False
+
+    # ---- failures
+
+    def failed(self, cell: Cell[Any], error: BaseException, message: Any) -> None:
+        """Take an exception out of a handler or hook of `cell`."""
+        extra = cell.extra or cell.grow()
+        verdict = judge(
+            error, "killed" if extra.killed else "interrupted" if extra.interrupted else "no"
+        )
+        ask = asked(message)
+        match verdict:
+            case WasCut(masked):
+                self.was_cut(cell, message)
+                if masked is not None:
+                    self._report_masked(cell, masked)
+            case Crash(AskTimeout(is_inherited=True)) if ask is not None and ask.done:
+                pass  # who asked has given up, and took this turn along: no crash
+            case Crash(raised):
+                if not self._is_offered_again(cell, message) and ask is not None:
+                    resolve(ask, crashed(cell.path, raised), ERROR)
+                self._crash(cell, raised, message)
+            case Fatal(raised):
+                if ask is not None:
+                    resolve(ask, crashed(cell.path, raised), ERROR)
+                self.fatal.append(raised)
+                cell.rare().start_error = raised
+                self.begin_stop(cell, Crashed(raised))
+                self.body_scope.cancel(reason="an actor raised what ends the program")
+                if self.leaving_since is not None and isinstance(raised, KeyboardInterrupt):
+                    # Ctrl-C on the way out makes it a kill, also where it lands in a hook.
+                    self.kill_all()
+
+    def _is_offered_again(self, cell: Cell[Any], message: Any) -> bool:
+        """Whether the message that crashed `cell` is kept for its next life."""
+        rare = cell.extra.rare if cell.extra is not None else None
+        if rare is None or rare.keeper is None or not rare.keeper.redeliver:
+            return False
+        if type(message) is System or cell.extra is None or cell.extra.stopping:
+            return False
+        if rare.again is not message:
+            rare.tried = 0
+        rare.again = message
+        rare.tried += 1
+        if rare.tried <= rare.keeper.redeliver:
+            return True
+        rare.again = None
+        if type(message) is not Reply:
+            self.dead_letter(cell, message)
+        return False
+
+    def was_cut(self, cell: Cell[Any], message: Any) -> None:
+        """Tell who asked that the turn on `message` was cut."""
+        assert cell.extra is not None
+        ask = asked(message)
+        reason = cell.extra.reason
+        if cell.extra.killed and isinstance(reason, Crashed):
+            # Condemned: to who asked, and to who counts, this message has crashed it.
+            if not self._is_offered_again(cell, message) and ask is not None:
+                resolve(ask, crashed(cell.path, reason.error), ERROR)
+            return
+        if ask is not None:
+            why = "killed" if cell.extra.killed else "the turn was cut"
+            resolve(ask, ActorStopped(cell.path, why), ERROR)
+
+    def _crash(self, cell: Cell[Any], error: BaseException, message: Any) -> None:
+        self.crashes += 1
+        if self.stream.listeners:
+            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+        extra = cell.extra
+        assert extra is not None
+        if extra.rare is not None and not extra.rare.handled_start:
+            self._start_failed(cell, error)
+        else:
+            self._tell_owner(cell, error)
+        if cell.actor is not None:
+            extra.reason = Crashed(error)
+            self.begin_stop(cell, extra.reason)
+
+    def condemn(self, cell: Cell[Any], error: BaseException) -> None:
+        """Make `error` the crash of a kept `cell`, and kill it for that."""
+        if cell.actor is None:
+            return
+        extra = cell.extra or cell.grow()
+        if extra.killed:
+            return
+        self.crashes += 1
+        if self.stream.listeners:
+            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+        extra.reason = Crashed(error)
+        self.kill(cell, Killed())
+
+    def _report_masked(self, cell: Cell[Any], error: BaseException) -> None:
+        self.masked += 1
+        if self.stream.listeners:
+            self.emit("actor.masked", cell, error=f"{type(error).__name__}: {error}")
+        logger.warning(
+            "actor %s: an error was possibly masked by its cancellation", cell.path, exc_info=error
+        )
