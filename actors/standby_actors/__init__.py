@@ -45,7 +45,7 @@ from .nursery import Nursery as Nursery
 from .nursery import open_nursery as open_nursery
 from .ref import Ref as Ref
 from .reply import Reply as Reply
-from .tree import Snapshot as Snapshot
+from .snapshot import Snapshot as Snapshot
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent

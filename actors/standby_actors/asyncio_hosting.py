@@ -16,7 +16,7 @@ from .door import Door, ThreadedDoor, raise_what_crashed
 from .message import Request
 from .nursery import Nursery, Receives
 from .ref import Ref
-from .tree import Snapshot
+from .snapshot import Snapshot
 
 if TYPE_CHECKING:
     import asyncio

@@ -25,8 +25,9 @@ from .kind import Kind, Overflow, StopMode, kind_of
 from .later import Later
 from .ref import Ref
 from .reply import END, ERROR, OPEN, VALUE, Reply, current_cell, resolve, resolved
+from .snapshot import ChildStatus, Role, Snapshot
 from .timers import Timer
-from .tree import Snapshot, snapshot_of
+from .tree import snapshot_of
 
 if TYPE_CHECKING:
     from .block import Block
@@ -110,6 +111,31 @@ class Keeper(Protocol):
     """Who brings an actor back to life: a supervisor, as its children's cells know it."""
 
     @property
+    def cell(self) -> Cell[Any] | None:
+        """The child's cell, once it has had a life."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """What its supervisor calls the child."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Name of the child's class or function."""
+        ...
+
+    @property
+    def role(self) -> Role:
+        """What the child is."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """``"running"``, ``"restarting"``, or ``"undefined"``: it does not run."""
+        ...
+
+    @property
     def redeliver(self) -> int:
         """How often a message that crashed the actor is given to it again."""
         ...
@@ -129,6 +155,14 @@ class Keeper(Protocol):
 
     def lost(self, cell: Cell[Any], reason: ExitReason) -> None:
         """Hear that a life has ended, when everything about it is over."""
+        ...
+
+    def child_status(self, now: float | None) -> ChildStatus:
+        """What the supervisor knows of the child.
+
+        Args:
+            now: on trio's clock; None outside of trio.
+        """
         ...
 
 

@@ -13,7 +13,7 @@ from .errors import AskTimeout
 from .message import Request
 from .nursery import Receives
 from .ref import Ref
-from .tree import Snapshot
+from .snapshot import Snapshot
 
 M = TypeVar("M")
 R = TypeVar("R")

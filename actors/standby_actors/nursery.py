@@ -16,7 +16,7 @@ from .kind import SpawnOptions, checked_seconds
 from .names import Names
 from .ref import Ref
 from .reply import Reply
-from .tree import Snapshot
+from .snapshot import Snapshot
 
 M = TypeVar("M")
 M_contra = TypeVar("M_contra", contravariant=True)

@@ -11,7 +11,7 @@ from .message import Request
 from .reply import Reply
 
 if TYPE_CHECKING:
-    from .tree import Snapshot
+    from .snapshot import Snapshot
 
 M_contra = TypeVar("M_contra", contravariant=True)
 R = TypeVar("R")

@@ -128,6 +128,31 @@ ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+class Attachment(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+    """A picture or a file that goes with a message."""
+
+    media_type: str
+    """As in "image/png"."""
+    data: bytes
+    name: str = ""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is a picture."""
+        return self.media_type.startswith("image/")
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A mind asks for a tool."""
+
+    id: str
+    """Which call; its answer carries the same."""
+    name: str
+    """Of the tool, word for word as the mind said it; "?" when it said none."""
+    arguments: str
+    """The JSON text that the mind wrote, which may be none."""
+
+
 class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """One message of a conversation with a mind."""
 
@@ -135,6 +160,13 @@ class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_def
     text: str
     partial: bool = False
     """The text is not whole: its writer was cut."""
+    calls: tuple[ToolCall, ...] = ()
+    """What an assistant asks for, beside its text."""
+    call: str = ""
+    """The id of the call that a tool's message answers."""
+    is_error: bool = False
+    """The tool failed, or was refused; its text says how."""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class TurnError(msgspec.Struct, frozen=True, dict=True, repr_omit_defaults=True):

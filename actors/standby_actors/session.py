@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from .result import ChatMessage, TurnError
+from .result import Attachment, ChatMessage, ToolCall, TurnError
 from .usage import Usage
 
 
@@ -33,7 +33,55 @@ class Retrying(msgspec.Struct, frozen=True, tag="retry"):
     error: TurnError
 
 
-SessionEvent: TypeAlias = TextDelta | MessageEnded | Retrying
+class ThoughtDelta(msgspec.Struct, frozen=True, tag="thought"):
+    """The mind thinks a little further, and shows it."""
+
+    text: str
+
+
+class ToolStarted(msgspec.Struct, frozen=True, tag="tool"):
+    """A tool begins to work on a call."""
+
+    call: ToolCall
+
+
+class ToolEnded(msgspec.Struct, frozen=True, tag="tool_end"):
+    """A call was answered, wherever the tool ran."""
+
+    call: ToolCall
+    output: str
+    """What the mind is told, whole."""
+    is_error: bool = False
+    """The tool failed or was refused; the mind is told and may go on."""
+    seconds: float = 0.0
+
+
+class Steered(msgspec.Struct, frozen=True, tag="steered"):
+    """A word from outside reached the turn in flight."""
+
+    text: str
+
+
+class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
+    """The session made its memory shorter; nothing of the transcript is gone."""
+
+    before_tokens: int | None
+    """The level before, in tokens; None when the backend does not say."""
+    after_tokens: int | None
+
+
+SessionEvent: TypeAlias = (
+    TextDelta
+    | ThoughtDelta
+    | MessageEnded
+    | Retrying
+    | ToolStarted
+    | ToolEnded
+    | Steered
+    | Compacted
+)
+Steering: TypeAlias = Literal["queued", "idle", "unsupported"]
+"""What became of a word from outside: taken, or no turn is in flight, or it cannot be."""
 OnEvent: TypeAlias = Callable[[SessionEvent], None]
 
 
@@ -62,6 +110,18 @@ class Capabilities(msgspec.Struct, frozen=True):
     """Text comes piece by piece."""
     context_tokens: int | None = None
     """What its context holds, task and answer together; None when unknown."""
+    tools: bool = False
+    """It can be given tools of ours."""
+    images: bool = False
+    files: bool = False
+    steer: bool = False
+    """A word can be put into the turn in flight."""
+    follow_up: bool = False
+    """A word can be left for the moment when the turn would be over."""
+    resume: bool = False
+    """A conversation can be begun where a recorded one ended."""
+    close: bool = True
+    """It says when it has let go."""
 
 
 class Session(Protocol):
@@ -80,14 +140,28 @@ class Session(Protocol):
         """Everything spent so far, turns that were cut included; time is not counted here."""
         ...
 
-    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+    async def ask(
+        self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
+    ) -> Turn:
         """Play one turn.
 
-        It never raises for a failure of the mind: that is `Turn.error`.
+        What it cannot take (pictures, files) is a turn with error kind
+        `refused`.  It never raises for a failure of the mind: that is `Turn.error`.
         Cancelled, it lets go of its backend at once and passes the
         cancellation on; what was spent and said is in `usage` and
         `transcript()` all the same.
         """
+        ...
+
+    def steer(self, text: str) -> Steering:
+        """Put a word into the turn in flight: the mind reads it before it goes on.
+
+        A word that was queued and not read when its turn ends is dropped with it.
+        """
+        ...
+
+    def follow_up(self, text: str) -> Steering:
+        """Leave a word for the end of the turn in flight, which then goes on with it."""
         ...
 
     def interrupt(self) -> bool:
@@ -113,6 +187,11 @@ class Session(Protocol):
     async def close(self) -> None:
         """Let go of what it holds.  Once is enough, more does nothing."""
         ...
+
+
+def no_attachments(who: str) -> TurnError:
+    """Why a turn with attachments was not played."""
+    return TurnError("refused", f"{who} takes no attachments; say it in words")
 
 
 def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) -> Path:

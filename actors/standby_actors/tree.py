@@ -1,141 +1,215 @@
-"""What is alive, and what each is waiting for: values, and a picture for people."""
+"""Looking at what is alive, and at what each waits for; :mod:`snapshot` has the values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import collections
+import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
-from attrs import frozen
+from attrs import define, field
 
 from .reply import Reply
+from .snapshot import (
+    NOT_ACTIVE,
+    ChildStatus,
+    Role,
+    Snapshot,
+    State,
+    SupervisorStatus,
+    Tally,
+    chosen,
+    tallied,
+)
 
 if TYPE_CHECKING:
-    from .cell import Cell
+    from .cell import Cell, Keeper
 
 _TRIO = trio.__file__.removesuffix("__init__.py")
+AT_A_TIME = 500
+"""Actors looked at before others may have their turn."""
 
-State = Literal[
-    "idle", "queued", "running", "waiting", "starting", "suspended", "stopping", "stuck", "ended"
-]
+T = TypeVar("T")
 
 
-@frozen
-class Snapshot:
-    """One actor at one moment.  A value: it does not change with the actor."""
+class Overseer:
+    """An actor that knows of its children more than their cells do: a supervisor."""
 
-    path: str
-    kind: str
-    """Name of its class or function."""
-    state: State
-    mailbox: int
-    """Messages that wait."""
-    waits_for: str
-    """What the handler in progress waits for; empty where none waits."""
-    incarnation: int
-    children: tuple[Snapshot, ...]
+    __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
+    def keepers(self) -> Iterable[Keeper]:
+        """What stands for each child, in start order, those that do not run included."""
+        raise NotImplementedError
 
-    def __iter__(self) -> Iterator[Snapshot]:
-        """This actor and all below it, owners first."""
-        todo: list[Snapshot] = [self]
-        while todo:
-            snapshot = todo.pop()
-            yield snapshot
-            todo.extend(reversed(snapshot.children))
-
-    def render(self, *, most: int = 20) -> str:
-        """The tree as text, one line an actor.
+    def supervisor_status(self, active: int, now: float | None) -> SupervisorStatus:
+        """What it does about its children, `active` of which have a life.
 
         Args:
-            most: children shown of one actor; the rest are counted.
+            active: counted by who looks.
+            now: on trio's clock; None outside of trio.
         """
-        return "\n".join(self._lines(most))
+        raise NotImplementedError
 
-    def _words(self) -> str:
-        words = [self.name, self.state]
-        if self.mailbox:
-            words.append(f"{self.mailbox} waiting")
-        if self.incarnation > 1:
-            words.append(f"life {self.incarnation}")
-        if self.waits_for:
-            words.append(f"on {self.waits_for}")
-        return "  ".join(words)
 
-    def _lines(self, most: int) -> Iterator[str]:
-        # What is still to be written, the next line last: not by recursion, as a tree
-        # may be deeper than the stack.
-        todo: list[tuple[str, str, Snapshot | str]] = [("", "", self)]
-        while todo:
-            first, rest, what = todo.pop()
-            if isinstance(what, str):
-                yield first + what
-                continue
-            yield first + what._words()
-            below: list[Snapshot | str] = list(what.children[:most])
-            hidden = len(what.children) - len(below)
-            if hidden:
-                below.append(f"… and {hidden} more")
-            for child in reversed(below):
-                is_last = child is below[-1]
-                todo.append(
-                    (
-                        rest + ("└─ " if is_last else "├─ "),
-                        rest + ("   " if is_last else "│  "),
-                        child,
-                    )
-                )
+@define(eq=False)
+class _Seen:
+    """One place in the tree, while it is being looked at."""
+
+    cell: Cell[Any] | None
+    """None for a child that has never run."""
+    keeper: Keeper | None
+    path: str
+    depth: int
+    below: list[_Seen] = field(factory=list["_Seen"])
+    not_shown: tuple[Tally, ...] = ()
 
 
 def snapshot_of(cell: Cell[Any]) -> Snapshot:
     """What `cell` and everything it owns is doing now."""
-    # Owners before children, then put together from the leaves up: a deep tree
-    # must not need a deep stack.
-    order: list[Cell[Any]] = []
-    paths: dict[Cell[Any] | None, str] = {}
-    todo = [cell]
+    look = look_at([cell])
+    while True:
+        try:
+            next(look)
+        except StopIteration as done:
+            (snapshot,) = done.value
+            assert isinstance(snapshot, Snapshot)
+            return snapshot
+
+
+def look_at(
+    cells: Sequence[Cell[Any]],
+    *,
+    most: float = math.inf,
+    depth: float = math.inf,
+    limit: float = math.inf,
+) -> Generator[None, None, tuple[Snapshot, ...]]:
+    """Look at `cells` and what they own, pausing now and then; returns a snapshot of each.
+
+    Whoever drives it may let others run at each pause.  Each actor is then seen at
+    one moment, and the tree within a few.
+
+    Args:
+        most: children of one actor that are looked at one by one.
+        depth: levels below `cells`.
+        limit: actors looked at in all, `cells` included; nearer ones first.
+    """
+    roots = [_Seen(cell, None, cell.path, 0) for cell in cells]
+    # Owners before children, then put together from the leaves up: a deep tree must
+    # not need a deep stack.
+    order: list[_Seen] = []
+    todo = collections.deque(roots)
     while todo:
-        each = todo.pop()
-        order.append(each)
-        above = paths.get(each.parent)
-        paths[each] = each.path if above is None else f"{above}/{each.own_name()}"
-        todo.extend(_children(each))
+        seen = todo.popleft()
+        order.append(seen)
+        if len(order) % AT_A_TIME == 0:
+            yield
+        places = _below(seen)
+        room = min(most, limit - len(order) - len(todo)) if seen.depth < depth else 0
+        if len(places) > room:
+            states: list[State] = []
+            for start in range(0, len(places), AT_A_TIME):
+                states.extend(_state(*each) for each in places[start : start + AT_A_TIME])
+                yield
+            shown = chosen(states, int(max(0, room)))
+            taken = set(shown)
+            seen.not_shown = tallied(
+                state for place, state in enumerate(states) if place not in taken
+            )
+            places = [places[place] for place in shown]
+        for cell, keeper in places:
+            path = f"{seen.path}/{_name_of(cell, keeper)}"
+            seen.below.append(_Seen(cell, keeper, path, seen.depth + 1))
+        todo.extend(seen.below)
     done: dict[int, Snapshot] = {}
-    for each in reversed(order):
-        children = tuple(done[id(child)] for child in _children(each))
-        extra = each.extra
-        done[id(each)] = Snapshot(
-            path=paths[each],
-            kind=each.kind.name,
-            state=_state(each),
-            mailbox=each.block.waiting_mail(each),
-            waits_for=waits_on(each) if extra is not None else "",
-            incarnation=each.incarnation,
+    for number, seen in enumerate(reversed(order), start=1):
+        done[id(seen)] = _snapshot(seen, tuple(done.pop(id(each)) for each in seen.below))
+        if number % AT_A_TIME == 0:
+            yield
+    return tuple(done[id(root)] for root in roots)
+
+
+def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
+    cell, keeper = seen.cell, seen.keeper
+    try:
+        now = trio.current_time()
+    except RuntimeError:
+        now = None  # nobody runs any more, or another thread asks
+    if cell is None:
+        assert keeper is not None
+        return Snapshot(
+            path=seen.path,
+            kind=keeper.kind,
+            state=_state(cell, keeper),
+            mailbox=0,
+            waits_for="",
+            incarnation=1,
             children=children,
+            role=keeper.role,
+            child=keeper.child_status(now),
         )
-    return done[id(cell)]
-
-
-def _children(cell: Cell[Any]) -> list[Cell[Any]]:
-    """Actors that `cell` owns, those in blocks that its handlers hold included."""
     extra = cell.extra
-    if extra is None:
+    if keeper is None and extra is not None and extra.rare is not None:
+        keeper = extra.rare.keeper
+    role: Role = "block" if cell.parent is None else keeper.role if keeper else "worker"
+    supervisor: SupervisorStatus | None = None
+    if isinstance(cell.actor, Overseer):
+        role = "supervisor"
+        active = sum(child.state not in NOT_ACTIVE for child in children)
+        active += sum(each.count for each in seen.not_shown if each.state not in NOT_ACTIVE)
+        supervisor = cell.actor.supervisor_status(active, now)
+    child: ChildStatus | None = keeper.child_status(now) if keeper is not None else None
+    message, asks, frames = "", (), ()
+    if extra is not None:
+        message = _message(extra.message)
+        asks = _asks(cell)
+        frames = tuple(frame for _, frame in _frames(extra.coro))
+    return Snapshot(
+        path=seen.path,
+        kind=cell.kind.name,
+        state=_state(cell, keeper),
+        mailbox=cell.block.waiting_mail(cell),
+        waits_for=waits_on(cell) if extra is not None else "",
+        incarnation=cell.incarnation,
+        children=children,
+        role=role,
+        message=message,
+        asks=asks,
+        stack=frames,
+        not_shown=seen.not_shown,
+        child=child,
+        supervisor=supervisor,
+    )
+
+
+def _below(seen: _Seen) -> list[tuple[Cell[Any] | None, Keeper | None]]:
+    """What is owned by what was `seen`, blocks that its handlers hold included."""
+    cell = seen.cell
+    if cell is None:
         return []
-    children = list(extra.children or ())
-    if extra.rare is not None:
-        children.extend(block.root for block in extra.rare.blocks)
-    return children
-
-
-def _state(cell: Cell[Any]) -> State:
+    places: list[tuple[Cell[Any] | None, Keeper | None]] = []
     extra = cell.extra
-    if cell.actor is None:
-        return "ended"
+    if isinstance(cell.actor, Overseer):
+        places.extend((keeper.cell, keeper) for keeper in cell.actor.keepers())
+    elif extra is not None and extra.children:
+        places.extend((child, None) for child in extra.children)
+    if extra is not None and extra.rare is not None:
+        places.extend((block.root, None) for block in extra.rare.blocks)
+    return places
+
+
+def _name_of(cell: Cell[Any] | None, keeper: Keeper | None) -> str:
+    if cell is not None:
+        return cell.own_name()
+    assert keeper is not None
+    return keeper.id
+
+
+def _state(cell: Cell[Any] | None, keeper: Keeper | None) -> State:
+    if cell is None or cell.actor is None:
+        return _state_without_life(cell, keeper)
+    extra = cell.extra
     if extra is not None:
         rare = extra.rare
         if rare is not None and rare.stuck:
@@ -155,15 +229,40 @@ def _state(cell: Cell[Any]) -> State:
     return "idle" if cell.mailbox is None else "queued"
 
 
+def _state_without_life(cell: Cell[Any] | None, keeper: Keeper | None) -> State:
+    # Whose mailbox is open will have another life, whatever its supervisor is at.
+    if (cell is not None and cell.is_alive) or (keeper and keeper.state == "restarting"):
+        return "restarting"
+    return "ended" if keeper is None else "down"
+
+
+def _asks(cell: Cell[Any]) -> tuple[str, ...]:
+    """Paths of the actors whose answers a handler of `cell` waits for."""
+    extra = cell.extra
+    if extra is None:
+        return ()
+    replies = [extra.waiting, *extra.also]
+    return tuple(
+        each.target.path for each in replies if type(each) is Reply and each.target is not None
+    )
+
+
+def _message(message: Any) -> str:
+    """The type of a message in progress, or which hook it is; empty where there is none."""
+    if type(message) is Reply:
+        message = message.message
+    if message is None:
+        return ""
+    label = getattr(message, "label", None) if type(message).__name__ == "System" else None
+    return label or type(message).__name__
+
+
 def waits_on(cell: Cell[Any]) -> str:
     """What the handler in progress waits for, in words; empty where none waits."""
     extra = cell.extra
     if extra is None:
         return ""
-    replies = [extra.waiting, *extra.also]
-    asked = [
-        each.target.path for each in replies if type(each) is Reply and each.target is not None
-    ]
+    asked = _asks(cell)
     if asked:
         return "an answer of " + ", ".join(asked)
     if extra.rare is not None and extra.rare.mail_wait is not None:

@@ -20,15 +20,17 @@ from attrs import define, evolve, field, frozen
 
 from ..agent import Agent
 from ..models import ModelSettings, NoClient
-from ..result import ChatMessage, TurnError
+from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
     MessageEnded,
     OnEvent,
     Retrying,
+    Steering,
     TextDelta,
     Turn,
     export_jsonl,
+    no_attachments,
 )
 from ..usage import NOTHING, Usage
 from .events import EventReader
@@ -272,6 +274,14 @@ class ChatSession:
     async def close(self) -> None:
         """Nothing is held between turns: the connections are the model's."""
 
+    def steer(self, text: str) -> Steering:
+        """Nothing can be put into a turn of its."""
+        return "unsupported"
+
+    def follow_up(self, text: str) -> Steering:
+        """Nothing can be left for the end of a turn of its."""
+        return "unsupported"
+
     def interrupt(self) -> bool:
         """End the turn in flight, closing its connection at once."""
         if self._scope is None:
@@ -279,7 +289,9 @@ class ChatSession:
         self._scope.cancel()
         return True
 
-    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+    async def ask(
+        self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
+    ) -> Turn:
         """Play one turn; see :class:`~standby_actors.session.Session`.
 
         Raises:
@@ -287,6 +299,8 @@ class ChatSession:
         """
         if self._scope is not None:
             raise RuntimeError("a session plays one turn at a time")
+        if attachments:
+            return Turn(error=no_attachments(self.model))
         turn = _Turn(self, on_event)
         turn.say(ChatMessage("user", text))
         outcome: Turn | None = None

@@ -12,8 +12,16 @@ import trio
 from attrs import define, field
 
 from ..agent import MindFunction
-from ..result import ChatMessage, TurnError
-from ..session import Capabilities, MessageEnded, OnEvent, Turn, export_jsonl
+from ..result import Attachment, ChatMessage, TurnError
+from ..session import (
+    Capabilities,
+    MessageEnded,
+    OnEvent,
+    Steering,
+    Turn,
+    export_jsonl,
+    no_attachments,
+)
 from ..usage import NOTHING, Usage
 
 _CAN = Capabilities(schema=True)
@@ -49,8 +57,12 @@ class FunctionSession:
         """It says its answer in one piece."""
         return _CAN
 
-    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+    async def ask(
+        self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
+    ) -> Turn:
         """Call the function with the task."""
+        if attachments:
+            return Turn(error=no_attachments("a function"))
         messages: list[ChatMessage] = []
 
         def say(message: ChatMessage) -> None:
@@ -80,6 +92,14 @@ class FunctionSession:
             return Turn("", tuple(messages), wrong)
         say(ChatMessage("assistant", said))
         return Turn(said, tuple(messages), None, value)
+
+    def steer(self, text: str) -> Steering:
+        """Nothing can be put into a turn of its."""
+        return "unsupported"
+
+    def follow_up(self, text: str) -> Steering:
+        """Nothing can be left for the end of a turn of its."""
+        return "unsupported"
 
     def interrupt(self) -> bool:
         """End the turn in flight."""

@@ -10,8 +10,8 @@ import msgspec
 import trio
 from attrs import define, field
 
-from ..result import ChatMessage, TurnError
-from ..session import Capabilities, MessageEnded, OnEvent, TextDelta, Turn, export_jsonl
+from ..result import Attachment, ChatMessage, TurnError
+from ..session import Capabilities, MessageEnded, OnEvent, Steering, TextDelta, Turn, export_jsonl
 from ..usage import NOTHING, Usage
 
 
@@ -76,7 +76,9 @@ class ScriptedSession:
         if not callable(self.script):
             self._lines = iter(self.script)
 
-    async def ask(self, text: str, on_event: OnEvent) -> Turn:
+    async def ask(
+        self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
+    ) -> Turn:
         """Play the next line of the script."""
         self.asked.append(text)
         self.did.append("ask")
@@ -89,7 +91,7 @@ class ScriptedSession:
             self._said.append(message)
             on_event(MessageEnded(message))
 
-        say(ChatMessage("user", text))
+        say(ChatMessage("user", text, attachments=attachments))
         said = ""
         whole = False
         try:
@@ -109,6 +111,14 @@ class ScriptedSession:
         if not whole and error is None:
             error = TurnError("stopped", "interrupted")
         return Turn(said, tuple(messages), error, reply.value)
+
+    def steer(self, text: str) -> Steering:
+        """Nothing can be put into a turn of its."""
+        return "unsupported"
+
+    def follow_up(self, text: str) -> Steering:
+        """Nothing can be left for the end of a turn of its."""
+        return "unsupported"
 
     def interrupt(self) -> bool:
         """End the turn in flight."""
