@@ -118,3 +118,22 @@ async def waiting_task_list(tasks: int, watch: Watch) -> None:
                 if number % 1000 == 999:
                     await trio.lowlevel.checkpoint()
     assert sum(results) == tasks * (tasks + 1) // 2
+
+
+async def crash_and_reopen(crashes: int, watch: Watch) -> None:
+    """A nursery whose one task crashes, caught where it was opened, which opens it anew."""
+    started = caught = 0
+
+    async def crash() -> None:
+        nonlocal started
+        started += 1
+        raise ValueError(started)
+
+    with watch:
+        for _ in range(crashes):
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(crash)
+            except ExceptionGroup:
+                caught += 1
+    assert started == caught == crashes

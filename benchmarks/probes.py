@@ -21,6 +21,7 @@ import trio
 import standby
 from standby import Actor, open_nursery
 
+from . import supervised
 from .measure import Unmeasured
 from .watch import Watch, resident
 
@@ -168,6 +169,29 @@ async def million(setting: str, count: int) -> None:
     )
 
 
+async def restarts(count: int) -> None:
+    """Restart one child ten times `count` times: the first and the last tenth, and the growth."""
+    before = 0
+
+    def weigh(number: int) -> None:
+        nonlocal before
+        gc.collect()
+        if number == 0:
+            before = resident()
+
+    watches = [Watch() for _ in range(10)]
+    with supervised.reports(None):
+        await supervised.restarts(supervised.Crasher, count, watches, weigh)
+    gc.collect()
+    _answer(
+        first_wall=watches[0].wall,
+        first_cpu=watches[0].cpu,
+        last_wall=watches[-1].wall,
+        last_cpu=watches[-1].cpu,
+        megabytes=(resident() - before) / 1e6,
+    )
+
+
 def _answer(**figures: float) -> NoReturn:
     # At once: to end a million tasks in order would take longer than the measurement.
     print(json.dumps(figures))
@@ -180,6 +204,8 @@ def main() -> None:
     if name == "memory":
         what, scales = arguments
         trio.run(memory, what, scales, int(count))
+    elif name == "restarts":
+        trio.run(restarts, int(count))
     else:
         trio.run(million, arguments[0], int(count))
 

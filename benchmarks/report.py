@@ -177,7 +177,8 @@ def text_of(line: Judged) -> str:
     """Return the one line that shows how `line` stands to its goal."""
     sign = "≤" if line.sense == "at most" else "≥"
     goal = f"must {sign} {number(line.must)}, aim {sign} {number(line.aim)}"
-    head = f"7b.{line.line:<7}{line.what:<62}"
+    name = f"7b.{line.line}" if line.line.isdigit() else line.line
+    head = f"{name:<10}{line.what:<62}"
     if line.figure is None:
         return f"{head}{'-':>8}  ({goal})  not measured: {line.unmeasured}"
     unit = "" if line.unit == "times better" else line.unit

@@ -115,16 +115,20 @@ async def tell_async(messages: int, watch: Watch) -> None:
     await _tell(AsyncAdder, messages, watch)
 
 
-async def _ask(echo: type[Echo] | type[AsyncEcho], questions: int, watch: Watch) -> None:
+async def ask_in_turn(ref: Ref[Number], questions: int, watch: Watch) -> None:
+    """Ask an echo one question after the other."""
     total = 0
-    async with open_nursery() as nursery:
-        ref = nursery.spawn(echo)
-        await ref.ask(Number(0))
-        ask = ref.ask
-        with watch:
-            for number in range(questions):
-                total += await ask(Number(number))
+    await ref.ask(Number(0))
+    ask = ref.ask
+    with watch:
+        for number in range(questions):
+            total += await ask(Number(number))
     assert total == _sum_below(questions)
+
+
+async def _ask(echo: type[Echo] | type[AsyncEcho], questions: int, watch: Watch) -> None:
+    async with open_nursery() as nursery:
+        await ask_in_turn(nursery.spawn(echo), questions, watch)
 
 
 async def ask(questions: int, watch: Watch) -> None:

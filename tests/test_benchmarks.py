@@ -56,7 +56,8 @@ def test_the_examples_in_the_docstrings_run(module: ModuleType) -> None:
 
 def test_every_promised_line_has_a_goal() -> None:
     lines = {goal.line for goal in GOALS.values()}
-    promised = {*map(str, range(1, 13)), *map(str, range(15, 25)), "26", "import"}
+    promised = {*map(str, range(1, 13)), *map(str, range(13, 25)), "26", "import"}
+    promised |= {"flat", "OTP 77", "OTP 88"}
     assert lines >= promised
 
 

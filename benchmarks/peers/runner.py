@@ -100,8 +100,19 @@ class Peers:
         init=False, factory=dict[str, "list[str | Path] | Unmeasured"]
     )
 
-    def case(self, peer: str, workload: str, operations: int, unit: str = "µs") -> Case:
-        """Return the case of `peer` doing `workload`; measuring it says why if it cannot."""
+    def case(
+        self,
+        peer: str,
+        workload: str,
+        operations: int,
+        unit: str = "µs",
+        name: str | None = None,
+    ) -> Case:
+        """Return the case of `peer` doing `workload`; measuring it says why if it cannot.
+
+        Args:
+            name: of its row, where a benchmark has several of one peer.
+        """
 
         def run() -> Sample:
             words = _run(
@@ -115,7 +126,7 @@ class Peers:
                 return figure(answer.figure)
             return Sample(answer.wall / answer.operations, answer.cpu / answer.operations)
 
-        return Case(peer, run, unit=unit, most_rounds=ROUNDS, ours=False)
+        return Case(name or peer, run, unit=unit, most_rounds=ROUNDS, ours=False)
 
     def _command(self, peer: str) -> list[str | Path]:
         """Return how to run `peer`, made ready the first time; a failure is kept."""
