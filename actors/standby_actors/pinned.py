@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import evolve
 from trio.lowlevel import checkpoint
 
 from .exits import ExitReason, Stuck
 from .ref import Ref
 from .reply import ERROR, OPEN, VALUE, Reply, resolve, resolved
+from .snapshot import Snapshot
 
 if TYPE_CHECKING:
     from .cell import Cell
-    from .snapshot import Snapshot
 
 M_contra = TypeVar("M_contra", contravariant=True)
 
@@ -144,8 +143,9 @@ class Pinned(Ref[M_contra]):
         now = self._cell.snapshot()
         if self.is_alive:
             return now
-        return evolve(
-            now,
+        return Snapshot(
+            path=now.path,
+            kind=now.kind,
             state="ended",
             mailbox=0,
             waits_for="",

@@ -160,7 +160,9 @@ def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
         active += sum(each.count for each in seen.not_shown if each.state not in NOT_ACTIVE)
         supervisor = cell.actor.supervisor_status(active, now)
     child: ChildStatus | None = keeper.child_status(now) if keeper is not None else None
-    message, asks, frames = "", (), ()
+    message = ""
+    asks: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
     if extra is not None:
         message = _message(extra.message)
         asks = _asks(cell)

@@ -31,6 +31,8 @@ from standby_actors import (
 from standby_actors.cell import Cell
 from standby_actors.kind import kind_of
 from standby_actors.reply import Reply
+from standby_actors.snapshot import ChildStatus, SupervisorStatus
+from standby_actors.tree import Overseer
 
 from .answers import (
     AlreadyPresent,
@@ -97,6 +99,8 @@ class Record:
     started_at: float = 0.0
     restarts: int = 0
     last_reason: str = ""
+    due: float = 0.0
+    """When the next attempt is made, where a back-off delayed it."""
     attempt: int = 0
     """Number of the attempt that is due; an older one that arrives is void."""
     ended: ExitReason | None = None
@@ -108,6 +112,18 @@ class Record:
     child has one life, and its arguments may be large."""
     is_new: bool = False
     """Whether the specification is another than that of the last life."""
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def kind(self) -> str:
+        return self.spec.kind
+
+    @property
+    def role(self) -> Literal["worker", "supervisor"]:
+        return self.spec.type
 
     @property
     def redeliver(self) -> int:
@@ -134,6 +150,24 @@ class Record:
             self.owner.child_stopped(self, reason)
         elif self.owner.is_open:
             self.owner.child_ended(self, reason)
+
+
+    def child_status(self, now: float | None) -> ChildStatus:
+        """What is known of it, for a snapshot."""
+        uptime = retry = None
+        if now is not None and self.state == "running":
+            uptime = max(0.0, now - self.started_at)
+        if now is not None and self.state == "restarting" and self.due > now:
+            retry = self.due - now
+        return ChildStatus(
+            id=self.spec.id,
+            restart=self.spec.restart,
+            restarts=self.restarts,
+            last_reason=cut(self.last_reason),
+            uptime_seconds=uptime,
+            retry_seconds=retry,
+            streak=self.streak,
+        )
 
 
 class _Ended(msgspec.Struct):
@@ -193,7 +227,7 @@ class UpdateSpecs(Request[UpdateAnswer], frozen=True):
     spec: Any
 
 
-class Supervisor(Actor):
+class Supervisor(Actor, Overseer):
     """An owner with a restart policy.  OTP's ``supervisor``, on a cell.
 
     Made by :func:`open_supervisor`, or by a :func:`supervisor` specification
@@ -210,6 +244,8 @@ class Supervisor(Actor):
         self.spec = spec
         self.records: dict[str, Record] = {}
         self.restarts: tuple[float, ...] = ()
+        self.counted = 0
+        """Restarts counted in all."""
         self.causes: list[BaseException] = []
         self.is_open = True
         self.gave_up: GiveUp | None = None
@@ -382,6 +418,7 @@ class Supervisor(Actor):
 
     def _count_restart(self) -> None:
         """Count a restart, before it is tried."""
+        self.counted += 1
         self.restarts = count(self.restarts, trio.current_time(), self.spec.period)
         if self.spec.intensity is None:
             self.restarts = self.restarts[-1:]  # nobody counts them
@@ -465,6 +502,7 @@ class Supervisor(Actor):
         record.attempt += 1
         message = _Attempt(record, record.attempt, counts)
         if after > 0:
+            record.due = trio.current_time() + after
             self.send_after(after, message)
         else:
             self.ref.tell(message)
@@ -764,6 +802,29 @@ class Supervisor(Actor):
             return Counts(1, active, supervisors, len(records) - supervisors)
         supervisors = sum(each.spec.type == "supervisor" for each in records)
         return Counts(len(records), active, supervisors, len(records) - supervisors)
+
+    # ---- what others see
+
+    def keepers(self) -> list[Record]:
+        """Its children, in start order."""
+        return list(self.records.values())
+
+    def supervisor_status(self, active: int, now: float | None) -> SupervisorStatus:
+        """What it does about its children, for a snapshot."""
+        spec = self.spec
+        recent = 0
+        if spec.intensity is not None and now is not None:
+            recent = sum(now - each <= spec.period for each in self.restarts)
+        return SupervisorStatus(
+            strategy=spec.strategy,
+            children=len(self.records),
+            active=active,
+            intensity=spec.intensity,
+            period_seconds=spec.period,
+            recent_restarts=recent,
+            restarts=self.counted,
+            gave_up=self.gave_up.reason if self.gave_up is not None else "",
+        )
 
     # ---- reports
 

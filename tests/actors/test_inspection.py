@@ -313,7 +313,7 @@ async def test_the_rendered_tree_counts_the_children_that_it_does_not_show() -> 
             "├─ e0  idle",
             "├─ e1  idle",
             "├─ e2  idle",
-            "└─ … and 27 more",
+            "└─ … and 27 more: 27 idle",
         ]
 
 
