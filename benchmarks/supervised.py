@@ -240,9 +240,8 @@ async def populated_tree(children: int, starting: Watch, stopping: Watch) -> Non
         async with open_nursery() as nursery:
             populator = nursery.spawn(Populator)
             template = child(Leaf)
-            specs = (
-                supervisor(template, id=f"branch {b}", strategy="dynamic") for b in range(many)
-            )
+            names = [f"branch {b}" for b in range(many)]
+            specs = (supervisor(template, id=name, strategy="dynamic") for name in names)
             async with open_supervisor(*specs) as tree:
                 below += map(tree.branch, names)
                 with starting:
