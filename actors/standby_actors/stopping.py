@@ -76,11 +76,18 @@ class Stopping(Lives):
                 self.advance(cell)
         # One that leaves by its own wish is running now: no deadline could be served
         # before it waits again or returns, and mostly nothing is left to do then.
-        if first and cell.actor is not None and not (extra.leaving and self.is_busy(cell)):
+        if first and not (extra.leaving and self.is_busy(cell)):
             self.bound_stop(cell)
 
     def bound_stop(self, cell: Cell[Any]) -> None:
-        """Let the stop of `cell` turn into a kill in its ``shutdown`` seconds."""
+        """Let the stop of `cell` turn into a kill in its ``shutdown`` seconds.
+
+        Nothing, if it has ended meanwhile: another life may have begun in it already,
+        which is not the one that stops.
+        """
+        extra = cell.extra
+        if cell.actor is None or extra is None or not extra.stopping:
+            return
         rare = cell.rare()
         if rare.deadline is None:
             rare.deadline = self.timers.after(cell.kind.shutdown, self._overdue, cell)
@@ -186,7 +193,8 @@ class Stopping(Lives):
             self._cut(cell)
         else:
             self.finish(cell)
-        if cell.actor is not None:
+        # It may have ended, and live again already.
+        if cell.actor is not None and extra.killed:
             rare = cell.rare()
             if rare.deadline is not None:
                 rare.deadline.cancel()
@@ -304,8 +312,7 @@ class Stopping(Lives):
                 return
             if extra.stopping:
                 self.advance(cell)
-                if cell.actor is not None:
-                    self.bound_stop(cell)
+                self.bound_stop(cell)
                 return
             self.admit(cell)
             if extra.suspended:
