@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import trio
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 M = TypeVar("M")
+T = TypeVar("T")
 
 
 class Actor:
@@ -116,6 +118,30 @@ class Actor:
         return await started(child, starter)
 
     # ---- its own life
+
+    async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
+        """Enter `manager` for the rest of this life; only where ``dedicated`` is said.
+
+        It is left after the stop hook, the last entered first, however the life
+        ends: stopped, crashed, or killed, when it sees the cancellation as it
+        would in a block.  What leaving it raises is the actor's crash.  Cancelled
+        while it enters, it is not entered.
+
+        Raises:
+            RuntimeError: the actor is not dedicated, or this is not its own turn.
+        """
+        cell = self._cell
+        if not cell.kind.dedicated:
+            raise RuntimeError(
+                f"{cell.path} keeps nothing open between its messages: say `dedicated = True`"
+                " in its class, so that all its turns run on one task"
+            )
+        if cell.extra is None or cell.extra.worker is not trio.lowlevel.current_task():
+            raise RuntimeError(f"enter() of {cell.path} is called by a hook or handler of its own")
+        rare = cell.rare()
+        if rare.entered is None:
+            rare.entered = contextlib.AsyncExitStack()
+        return await rare.entered.enter_async_context(manager)
 
     def stop(self, reason: ExitReason | None = None) -> None:
         """End after this handler: ``Normal()``, or `reason`.  Returns at once.
@@ -257,7 +283,8 @@ class ScheduledMessage:
     ) -> None:
         checked_seconds("the delay", seconds)
         self._sender = sender
-        self._to = as_cell(to)
+        as_cell(to)  # it is one of ours
+        self._to = to
         self._message = message
         self._period = seconds if repeat else None
         self._timer: Timer | None = None

@@ -30,6 +30,8 @@ from .timers import Timer
 from .tree import snapshot_of
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
     from .block import Block
 
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -175,6 +177,8 @@ class Rare(msgspec.Struct, eq=False):
     """Blocks that a handler of this actor has open."""
     deadline: Timer | None = None
     """When its stop turns into a kill, or its kill into a report."""
+    entered: AsyncExitStack | None = None
+    """What a dedicated actor has entered for the rest of this life."""
     farewell: list[tuple[Reply[Any], Any]] | None = None
     """Answers of its last turn, given once its stop hook has run."""
     groups: tuple[str, ...] = ()

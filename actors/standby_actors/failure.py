@@ -64,7 +64,7 @@ def judge(error: BaseException, cut: Cut) -> Verdict:
     if isinstance(error, BaseExceptionGroup):
         cancelled, rest = error.split(trio.Cancelled)
         if cancelled is not None and cut != "no":
-            error = rest if rest is not None else cancelled
+            error = rest if rest is not None else _first_of(cancelled)
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
     if isinstance(error, trio.Cancelled) and cut != "no":
@@ -81,6 +81,14 @@ def judge(error: BaseException, cut: Cut) -> Verdict:
         stray.__cause__ = error
         return Crash(stray)
     return Crash(error)
+
+
+def _first_of(group: BaseExceptionGroup[trio.Cancelled]) -> BaseException:
+    """One of the cancellations in `group`; a nursery hands on one from each of its tasks."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_fatal(error: BaseException) -> bool:

@@ -557,6 +557,20 @@ def _label(message: Any) -> str:
 async def live(block: Block, cell: Cell[Any]) -> None:
     """One incarnation of a dedicated actor: its hooks and handlers, all on one task."""
     await cancel_shielded_checkpoint()  # from here on the worker is ours
+    try:
+        await _lead(block, cell)
+    finally:
+        rare = cell.rare()
+        stack, rare.entered = rare.entered, None
+        if stack is not None:
+            try:
+                await stack.aclose()
+            except BaseException as error:
+                # As of a hook; a Cancelled has done its work when all is left.
+                block.failed(cell, error, None)
+
+
+async def _lead(block: Block, cell: Cell[Any]) -> None:
     extra = cell.extra
     assert extra is not None
     rare = cell.rare()

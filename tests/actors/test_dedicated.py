@@ -6,7 +6,8 @@ What shall be the same for both is tested for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -137,6 +138,109 @@ async def test_after_a_crash_its_stop_hook_closes_what_it_keeps_open(
             await actor.ask("crash")
         assert isinstance(await actor.join(), Crashed)
     assert LOG == [60, "closed"]
+
+
+@asynccontextmanager
+async def kept(
+    name: str, seconds: float = 0.0, error: Exception | None = None
+) -> AsyncGenerator[str]:
+    """A task group with a task in it; says whether it was left or cut."""
+    how = "cut"
+    try:
+        async with trio.open_nursery() as tasks:
+            tasks.start_soon(trio.sleep_forever)
+            yield name
+            await trio.sleep(seconds)
+            how = "left"
+            tasks.cancel_scope.cancel()
+            if error is not None:
+                raise error
+    finally:
+        LOG.append(f"{how} {name}")
+
+
+class Keeping(Actor):
+    """Enters two managers in its start hook, and more when told."""
+
+    dedicated = True
+
+    def __init__(self, *later: Any) -> None:
+        self.later = later
+
+    async def on_start(self) -> None:
+        assert await self.enter(kept("one")) == "one"
+        await self.enter(kept("two", *self.later))
+
+    async def receive(self, message: str) -> str:
+        if message == "crash":
+            raise KeyError(message)
+        if message == "wait":
+            await trio.sleep_forever()
+        return await self.enter(kept(message))
+
+    async def on_stop(self, reason: ExitReason) -> None:
+        LOG.append("on_stop")
+
+
+async def test_what_it_has_entered_is_left_after_its_stop_hook(autojump_clock: MockClock) -> None:
+    before = tasks()
+    async with open_nursery() as nursery:
+        actor = await nursery.start(Keeping)
+        assert await actor.ask("three") == "three"
+        assert await actor.stop() == Shutdown()
+        assert LOG == ["on_stop", "left three", "left two", "left one"]
+    assert tasks() == before
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_what_it_has_entered_is_left_when_it_is_killed(
+    busy: bool, autojump_clock: MockClock
+) -> None:
+    before = tasks()
+    async with open_nursery() as nursery:
+        actor = await nursery.start(Keeping)
+        if busy:
+            actor.tell("wait")
+            await trio.sleep(1)
+        actor.kill()
+        assert isinstance(await actor.join(), Killed)
+        assert LOG == ["cut two", "cut one"]
+    assert tasks() == before
+
+
+async def test_what_it_has_entered_is_left_when_it_crashes(autojump_clock: MockClock) -> None:
+    async with open_nursery() as nursery:
+        actor = await apart(nursery, Keeping)
+        with pytest.raises(ActorCrashed):
+            await actor.ask("crash")
+        assert isinstance(await actor.join(), Crashed)
+    assert LOG == ["on_stop", "left two", "left one"]
+
+
+async def test_what_leaving_raises_is_its_crash(autojump_clock: MockClock) -> None:
+    error = OSError("the disk is gone")
+    async with open_nursery() as nursery:
+        actor = await apart(nursery, Keeping, 0.0, error)
+        assert await actor.ask("three") == "three"
+        reason = await actor.stop()
+        assert reason == Crashed(error)
+    assert LOG == ["on_stop", "left three", "left two", "cut one"]
+
+
+async def test_leaving_is_bounded_by_its_shutdown(autojump_clock: MockClock) -> None:
+    async with open_nursery() as nursery:
+        actor = await nursery.start(Keeping, 60.0)
+        began = trio.current_time()
+        assert isinstance(await actor.stop(), Killed)
+        assert trio.current_time() - began == 5.0
+    assert LOG == ["on_stop", "cut two", "cut one"]
+
+
+async def test_only_a_dedicated_actor_keeps_something_open(autojump_clock: MockClock) -> None:
+    async with open_nursery() as nursery:
+        actor = await apart(nursery, Keeping, dedicated=False)
+        assert isinstance(reason := await actor.join(), Crashed)
+        assert "dedicated = True" in str(reason.error)
 
 
 @on_both

@@ -851,3 +851,30 @@ async def test_a_look_at_the_state_that_a_kill_cuts_is_answered(
         ref.kill()
         with pytest.raises(ActorStopped, match="killed"):
             await reply
+
+
+class Crowd(Actor):
+    """Waits in two tasks at once."""
+
+    stop_mode = "interrupt"
+
+    async def receive(self, message: Any) -> None:
+        async with trio.open_nursery() as tasks:
+            tasks.start_soon(trio.sleep_forever)
+            tasks.start_soon(trio.sleep_forever)
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+async def test_a_handler_with_several_tasks_that_is_cut_masks_nothing(
+    how: str, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    async with open_nursery() as nursery:
+        actor = nursery.spawn(Crowd)
+        actor.tell("wait")
+        await trio.sleep(1)
+        if how == "kill":
+            actor.kill()
+        else:
+            await actor.stop()
+        assert isinstance(await actor.join(), Killed if how == "kill" else Shutdown)
+    assert not caplog.records
