@@ -1,0 +1,1 @@
+"""Tools: what a mind may do beside talking, and how its calls are checked, run and bounded."""
