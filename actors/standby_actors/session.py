@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from .result import Attachment, ChatMessage, ToolCall, TurnError
 from .usage import Usage
+
+if TYPE_CHECKING:
+    from .agent import Agent
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text"):
@@ -99,6 +103,19 @@ class Turn(msgspec.Struct, frozen=True):
     error: TurnError | None = None
     value: Any = None
     """The answer as data, when the agent has a schema."""
+    dead: bool = False
+    """The session ended with this turn, and answers no more: its process is gone."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What a conversation is to know of the one before it."""
+
+    messages: tuple[ChatMessage, ...] = ()
+    """What was said, turn by turn: to be shown to the mind as its own past."""
+    summary: str = ""
+    """What was said, in short; shown in place of the messages."""
+    resume: str = ""
+    """What the backend itself calls the conversation, if it keeps them."""
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -186,6 +203,48 @@ class Session(Protocol):
 
     async def close(self) -> None:
         """Let go of what it holds.  Once is enough, more does nothing."""
+        ...
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A session that can begin where another has ended."""
+
+    def recall(self, memory: Memory) -> None:
+        """Begin with `memory`; called before the first turn, or never."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A session whose backend keeps conversations by a name of its own."""
+
+    @property
+    def resume_id(self) -> str:
+        """What :attr:`Memory.resume` has to be to go on here; empty before it is known."""
+        ...
+
+
+@runtime_checkable
+class Compacts(Protocol):
+    """A session that can make its own memory shorter."""
+
+    async def compact(self, on_event: OnEvent) -> TurnError | None:
+        """Make the context shorter and go on; an error says why it did not.
+
+        It tells of it with :class:`Compacted`.  Cancelled, or failed, it
+        remembers what it did before.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """Whoever opens sessions that hold something: a process, a connection."""
+
+    def open(
+        self, agent: Agent, /, memory: Memory | None = None
+    ) -> AbstractAsyncContextManager[Session]:
+        """A session for the length of a block, in which its own tasks live."""
         ...
 
 

@@ -23,6 +23,7 @@ from ..models import ModelSettings, NoClient
 from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
+    Memory,
     MessageEnded,
     OnEvent,
     Retrying,
@@ -241,6 +242,7 @@ class ChatSession:
     _agent: Agent
     usage: Usage = field(init=False, default=NOTHING)
     _schema: AnswerSchema | None = field(init=False, default=None)
+    _summary: str = field(init=False, default="", repr=False)
     _shown: list[ChatMessage] = field(init=False, factory=list, repr=False)
     _said: list[ChatMessage] = field(init=False, factory=list, repr=False)
     _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
@@ -262,6 +264,13 @@ class ChatSession:
     def record(self, message: ChatMessage) -> None:
         """Add to the transcript; the turn that is played does."""
         self._said.append(message)
+
+    def recall(self, memory: Memory) -> None:
+        """Begin with what was said before; it is shown to the model as its own past."""
+        self._said.extend(memory.messages)
+        self._summary = memory.summary
+        if not memory.summary:
+            self._shown.extend(m for m in memory.messages if m.text and not m.partial)
 
     def transcript(self) -> tuple[ChatMessage, ...]:
         """Everything said so far, failed turns included and marked."""
@@ -463,6 +472,8 @@ class ChatSession:
 
         agent, model = self._agent, self._model
         prompt = agent.mind if isinstance(agent.mind, str) else ""
+        if self._summary:
+            prompt = f"{prompt}\n\nWhat was said so far, in short:\n{self._summary}".strip()
         parameters: dict[str, Any] = {
             "model": model.settings.model,
             "stream": True,

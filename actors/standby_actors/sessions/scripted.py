@@ -11,7 +11,16 @@ import trio
 from attrs import define, field
 
 from ..result import Attachment, ChatMessage, TurnError
-from ..session import Capabilities, MessageEnded, OnEvent, Steering, TextDelta, Turn, export_jsonl
+from ..session import (
+    Capabilities,
+    Memory,
+    MessageEnded,
+    OnEvent,
+    Steering,
+    TextDelta,
+    Turn,
+    export_jsonl,
+)
 from ..usage import NOTHING, Usage
 
 
@@ -32,6 +41,8 @@ class Reply(msgspec.Struct, frozen=True):
     value: Any = None
     deaf_seconds: float = 0.0
     """How long, once it is cancelled, it goes on as if it were not."""
+    dead: bool = False
+    """The session ends with this turn."""
 
 
 Line: TypeAlias = str | TurnError | Reply
@@ -66,6 +77,8 @@ class ScriptedSession:
     """Every task that it was shown."""
     closed: int = field(init=False, default=0)
     """How often a close was finished."""
+    recalled: Memory | None = field(init=False, default=None)
+    """What it was given to remember."""
     did: list[str] = field(init=False, factory=list)
     """What was done to it, in order: "ask", "export", "close"."""
     _lines: Any = field(init=False, default=None, repr=False)
@@ -110,7 +123,7 @@ class ScriptedSession:
         error = reply.error
         if not whole and error is None:
             error = TurnError("stopped", "interrupted")
-        return Turn(said, tuple(messages), error, reply.value)
+        return Turn(said, tuple(messages), error, reply.value, reply.dead)
 
     def steer(self, text: str) -> Steering:
         """Nothing can be put into a turn of its."""
@@ -126,6 +139,11 @@ class ScriptedSession:
             return False
         self._scope.cancel()
         return True
+
+    def recall(self, memory: Memory) -> None:
+        """Begin with `memory`, which a test may look at in `recalled`."""
+        self.recalled = memory
+        self._said.extend(memory.messages)
 
     def transcript(self) -> tuple[ChatMessage, ...]:
         """Everything said so far."""

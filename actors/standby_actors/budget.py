@@ -1,0 +1,229 @@
+"""A budget is what may be spent: reserved before a turn, settled after it, for all below.
+
+What is asked of it is decided by :func:`shortfall`, which reads and changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+import trio
+from attrs import define, field
+
+from .agent import Limits
+from .usage import NOTHING, Usage
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why something is not to be had from a budget any more."""
+
+    budget: str
+    """The name of the budget that has not enough."""
+    limit: str
+    """Which of its limits, as in "tokens"."""
+    reason: str
+    """A sentence for people."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@define(eq=False)
+class Budget:
+    """What a run and everybody below it may spend.
+
+    A budget below another has no more than that one has.  Whoever is about to
+    play a turn reserves it in all of them at once, or in none; turns that are
+    being played count as what was reserved for them until they are settled.
+    So a limit is passed by what turns cost beyond their estimate, and by
+    nothing else.
+
+    Args:
+        limits: what may be spent.
+        above: the budget that this one is part of.
+        name: what messages call it.
+
+    Examples:
+        >>> budget = Budget(Limits(turns=1), name="the run")
+        >>> turn = budget.reserve()
+        >>> print(budget.reserve())
+        the run has a limit of 1 turn, and 1 is spent or under way
+        >>> turn.settle(Usage(turns=1))
+    """
+
+    limits: Limits
+    above: Budget | None = None
+    name: str = "the budget"
+    spent: Usage = field(init=False, default=NOTHING)
+    """Settled so far, by everybody below as well."""
+    reserved_turns: int = field(init=False, default=0)
+    reserved_tokens: int = field(init=False, default=0)
+    reserved_usd: float = field(init=False, default=0.0)
+    descendants: int = field(init=False, default=0)
+    """Subagents that were spawned below, ever."""
+    depth: int = field(init=False, default=0)
+    """Levels between this budget and the topmost."""
+    _began: float | None = field(init=False, default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.depth = 0 if self.above is None else self.above.depth + 1
+
+    def below(self, limits: Limits | None = None, *, name: str = "") -> Budget:
+        """A budget for somebody below, who has `limits` of their own besides."""
+        return Budget(limits or Limits(), self, name or self.name)
+
+    def chain(self) -> Iterator[Budget]:
+        """This budget and those above, the nearest first."""
+        each: Budget | None = self
+        while each is not None:
+            yield each
+            each = each.above
+
+    def reserve(self, *, tokens: int = 0, usd: float = 0.0) -> Reservation | Refusal:
+        """Put one turn aside, here and above; settle it when it is over.
+
+        Args:
+            tokens: what it is expected to cost, in and out together.
+            usd: what it is expected to cost, in dollars.
+        """
+        for each in self.chain():
+            refusal = shortfall(each, turns=1, tokens=tokens, usd=usd, seconds=each.seconds)
+            if refusal is not None:
+                return refusal
+        reservation = Reservation(self, tokens, usd)
+        for each in self.chain():
+            if each._began is None:
+                each._began = trio.current_time()
+            each.reserved_turns += 1
+            each.reserved_tokens += tokens
+            each.reserved_usd += usd
+        return reservation
+
+    def exceeded(self, so_far: Usage, reservation: Reservation) -> Refusal | None:
+        """Whether a turn under way has cost too much already.
+
+        Args:
+            so_far: what it has cost until now.
+            reservation: what was put aside for it.
+        """
+        tokens = max(0, so_far.input_tokens + so_far.output_tokens - reservation.tokens)
+        usd = max(0.0, so_far.cost_usd - reservation.usd)
+        for each in self.chain():
+            refusal = shortfall(each, tokens=tokens, usd=usd)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def admit(self) -> Refusal | None:
+        """Count one more subagent below, here and above; or say why there may be none."""
+        for levels, each in enumerate(self.chain(), 1):
+            limits = each.limits
+            if limits.depth is not None and levels > limits.depth:
+                return Refusal(
+                    each.name,
+                    "depth",
+                    f"{each.name} allows {_count(limits.depth, 'level')} of subagents below,"
+                    f" and this would be {levels} deep",
+                )
+            if limits.descendants is not None and each.descendants >= limits.descendants:
+                return Refusal(
+                    each.name,
+                    "descendants",
+                    f"{each.name} allows {_count(limits.descendants, 'subagent')} below,"
+                    f" and {each.descendants} were spawned",
+                )
+        for each in self.chain():
+            each.descendants += 1
+        return None
+
+    @property
+    def seconds(self) -> float:
+        """Since the first turn was reserved; 0 before."""
+        return 0.0 if self._began is None else trio.current_time() - self._began
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the first limit of time, here or above, in seconds; inf without one."""
+        return min(
+            (
+                each.limits.seconds - each.seconds
+                for each in self.chain()
+                if each.limits.seconds is not None
+            ),
+            default=math.inf,
+        )
+
+
+@define(eq=False)
+class Reservation:
+    """One turn, put aside until it is settled."""
+
+    budget: Budget
+    tokens: int
+    usd: float
+    _is_open: bool = field(init=False, default=True)
+
+    def settle(self, cost: Usage) -> None:
+        """Give back what was put aside, and count what the turn really cost; once."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for each in self.budget.chain():
+            each.reserved_turns -= 1
+            each.reserved_tokens -= self.tokens
+            each.reserved_usd -= self.usd
+            each.spent = each.spent.accumulate(cost)
+
+
+def shortfall(
+    budget: Budget,
+    *,
+    turns: int = 0,
+    tokens: int = 0,
+    usd: float = 0.0,
+    seconds: float = 0.0,
+) -> Refusal | None:
+    """Which limit of `budget` alone does not let this much more be spent, if any.
+
+    What is spent, what is put aside, and what is asked for count together; a
+    limit that is reached but not passed is kept.
+    """
+    limits = budget.limits
+    spent = budget.spent
+    used_turns = spent.turns + budget.reserved_turns
+    if limits.turns is not None and used_turns + turns > limits.turns:
+        return Refusal(
+            budget.name,
+            "turns",
+            f"{budget.name} has a limit of {_count(limits.turns, 'turn')},"
+            f" and {used_turns} {'is' if used_turns == 1 else 'are'} spent or under way",
+        )
+    used = spent.input_tokens + spent.output_tokens + budget.reserved_tokens
+    if limits.tokens is not None and (used + tokens > limits.tokens or used >= limits.tokens):
+        return Refusal(
+            budget.name,
+            "tokens",
+            f"{budget.name} has a limit of {_count(limits.tokens, 'token')}: {used} are spent"
+            f" or under way, and {tokens} more are asked for",
+        )
+    paid = spent.cost_usd + budget.reserved_usd
+    if limits.usd is not None and (paid + usd > limits.usd or paid >= limits.usd):
+        return Refusal(
+            budget.name,
+            "usd",
+            f"{budget.name} has a limit of ${limits.usd:.4f}: ${paid:.4f} is spent or under"
+            f" way, and ${usd:.4f} more is asked for",
+        )
+    if limits.seconds is not None and seconds >= limits.seconds:
+        return Refusal(
+            budget.name,
+            "seconds",
+            f"{budget.name} has a limit of {limits.seconds:g} s, and it began {seconds:.1f} s ago",
+        )
+    return None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
