@@ -626,7 +626,7 @@ class Cell(Ref[M_contra]):
                 extra.reason = reason or _NORMAL
             self.mailbox = DEAD
             return
-        block.begin_stop(self, reason or _NORMAL)
+        block.begin_stop(self, reason or _NORMAL, own=True)
 
     @enable_ki_protection
     def kill(self) -> None:

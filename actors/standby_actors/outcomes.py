@@ -109,7 +109,7 @@ class Outcomes(Stopping):
                     resolve(ask, crashed(cell.path, raised), ERROR)
                 self.fatal.append(raised)
                 cell.rare().start_error = raised
-                self.begin_stop(cell, Crashed(raised))
+                self.begin_stop(cell, Crashed(raised), own=True)
                 self.body_scope.cancel(reason="an actor raised what ends the program")
                 if self.leaving_since is not None and isinstance(raised, KeyboardInterrupt):
                     # Ctrl-C on the way out makes it a kill, also where it lands in a hook.
@@ -159,7 +159,7 @@ class Outcomes(Stopping):
             self._tell_owner(cell, error)
         if cell.actor is not None:
             extra.reason = Crashed(error)
-            self.begin_stop(cell, extra.reason)
+            self.begin_stop(cell, extra.reason, own=True)
 
     def condemn(self, cell: Cell[Any], error: BaseException) -> None:
         """Make `error` the crash of a kept `cell`, and kill it for that."""

@@ -48,16 +48,26 @@ class Stopping(Lives):
         extra = cell.extra
         return extra is not None and (extra.coro is not None or extra.worker is not None)
 
-    def begin_stop(self, cell: Cell[Any], reason: ExitReason, *, cut: bool = False) -> None:
-        """Begin the ordered stop of `cell`; what it has in progress ends first."""
+    def begin_stop(
+        self, cell: Cell[Any], reason: ExitReason, *, cut: bool = False, own: bool = False
+    ) -> None:
+        """Begin the ordered stop of `cell`; what it has in progress ends first.
+
+        Args:
+            cell: who is to end.
+            reason: how it will have ended.
+            cut: whether its turn in progress is cut, whatever its stop mode.
+            own: whether it ends by itself, and not because others want it to: then
+                it is no kill, also where its ``shutdown`` is 0.
+        """
         if cell.actor is None:
+            return
+        if cell.kind.shutdown == 0 and cell.parent is not None and not own:
+            self.kill(cell, Killed())
             return
         extra = cell.extra or cell.grow()
         first = not extra.stopping
         if first:
-            if cell.kind.shutdown == 0 and cell.parent is not None:
-                self.kill(cell, Killed())
-                return
             extra.stopping = extra.alert = True
             if extra.reason is None:
                 extra.reason = reason
@@ -83,13 +93,14 @@ class Stopping(Lives):
         """Let the stop of `cell` turn into a kill in its ``shutdown`` seconds.
 
         Nothing, if it has ended meanwhile: another life may have begun in it already,
-        which is not the one that stops.
+        which is not the one that stops.  Nothing either for one of 0 seconds, which is
+        killed when others stop it: its own end has no bound until they do.
         """
         extra = cell.extra
         if cell.actor is None or extra is None or not extra.stopping:
             return
         rare = cell.rare()
-        if rare.deadline is None:
+        if rare.deadline is None and (cell.kind.shutdown or cell.parent is None):
             rare.deadline = self.timers.after(cell.kind.shutdown, self._overdue, cell)
 
     def advance(self, cell: Cell[Any]) -> None:

@@ -30,7 +30,7 @@ from standby_actors import (
 )
 from standby_actors.cell import Cell
 from standby_actors.kind import kind_of
-from standby_actors.reply import Reply
+from standby_actors.reply import ERROR, Reply
 from standby_actors.snapshot import ChildStatus, SupervisorStatus
 from standby_actors.tree import Overseer
 
@@ -112,6 +112,8 @@ class Record:
     child has one life, and its arguments may be large."""
     is_new: bool = False
     """Whether the specification is another than that of the last life."""
+    starter: Reply[Any] | None = None
+    """What the start of this life resolves, while the supervisor waits for it."""
 
     @property
     def id(self) -> str:
@@ -148,6 +150,8 @@ class Record:
             return
         if self.owner.is_stopping:
             self.owner.child_stopped(self, reason)
+        elif self.starter is not None and self.starter.state == ERROR:
+            return  # a start that failed, also by a kill, is told to who started it, once
         elif self.owner.is_open:
             self.owner.child_ended(self, reason)
 
@@ -312,7 +316,8 @@ class Supervisor(Actor, Overseer):
                 await self._ended(record, reason)
                 return None
             case _Attempt(record, number, counts):
-                if record.state == "restarting" and record.attempt == number:
+                is_due = record.state == "restarting" and record.attempt == number
+                if is_due and record.owner is self:
                     await self._attempt(record, counts)
                 return None
             case StartChild():
@@ -367,8 +372,8 @@ class Supervisor(Actor, Overseer):
         self.ref.tell(_Ended(record, reason))
 
     async def _ended(self, record: Record, reason: ExitReason) -> None:
-        if record.ended is not reason:
-            return  # a stop has taken note of it, or the child is forgotten
+        if record.ended is not reason or record.owner is not self:
+            return  # a stop has taken note of it, the child is forgotten, or was another life's
         record.ended = None
         decision = self._judge(record, reason)
         if isinstance(decision, Again):
@@ -516,11 +521,14 @@ class Supervisor(Actor, Overseer):
             self._spawn(record, starter) if record.cell is None else self._revive(record, starter)
         )
         if error is None:
+            record.starter = starter
             try:
                 await starter
             # A child's start is its own; what it raises is a value to its supervisor.
             except Exception as raised:
                 error = raised
+            finally:
+                record.starter = None
         if error is None:
             self._is_up(record, level)
         elif not isinstance(error, Ignore):

@@ -1,0 +1,128 @@
+"""How a life ended is told once, and as it was; each of these was told wrongly before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from standby_actors import Actor, ExitReason
+from standby_supervision import StartError, child, open_supervisor, supervisor
+
+settled = trio.testing.wait_all_tasks_blocked
+
+
+class Worker(Actor):
+    """Ends as it is told; takes as long to start, and to stop, as it was made to."""
+
+    def __init__(self, diary: list[str], start: float = 0, stop: float = 0) -> None:
+        self.diary = diary
+        self.start_seconds = start
+        self.stop_seconds = stop
+
+    async def on_start(self) -> None:
+        await trio.sleep(self.start_seconds)
+
+    async def receive(self, message: Any) -> Any:
+        if message == "leave":
+            self.stop()
+        if message == "die":
+            raise ValueError(message)
+        return self.ref.incarnation
+
+    async def on_stop(self, reason: ExitReason) -> None:
+        await trio.sleep(self.stop_seconds)
+        self.diary.append(str(reason))
+
+
+async def test_a_brutal_kill_child_that_leaves_by_itself_has_ended_normally(
+    autojump_clock: MockClock,
+) -> None:
+    diary: list[str] = []
+    spec = child(Worker, diary, id="w", restart="transient", shutdown="brutal_kill")
+    async with open_supervisor(spec) as tree:
+        await tree["w"].ask("leave")
+        await settled()
+        assert [(each.state, each.restarts) for each in await tree.which_children()] == [
+            ("undefined", 0)
+        ]
+    assert diary == ["normal"]
+
+
+async def test_a_brutal_kill_child_that_crashes_has_its_stop_hook(
+    autojump_clock: MockClock,
+) -> None:
+    diary: list[str] = []
+    spec = child(Worker, diary, id="w", restart="temporary", shutdown="brutal_kill")
+    async with open_supervisor(spec) as tree:
+        tree["w"].tell("die")
+        await settled()
+    assert diary == ["crashed (ValueError: die)"]
+
+
+async def test_a_child_that_is_killed_while_it_starts_is_a_start_that_failed_and_no_more(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_supervisor(strategy="rest_for_one", intensity=0) as tree:
+        answers: list[Any] = []
+
+        async def start() -> None:
+            answers.append(await tree.start_child(child(Worker, [], 1.0, id="w")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start)
+            await trio.sleep(0.5)
+            tree["w"].kill()
+        assert [type(each) for each in answers] == [StartError]
+        assert await tree.which_children() == ()
+
+
+async def test_a_restart_that_is_killed_while_it_starts_is_counted_once(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_supervisor(child(Worker, [], 1.0, id="w"), intensity=2) as tree:
+        tree["w"].tell("die")
+        await trio.sleep(0.5)
+        tree["w"].kill()
+        await trio.sleep(2)
+        assert [each.restarts for each in await tree.which_children()] == [1]
+        assert await tree["w"].ask("life") == 3
+
+
+async def test_what_the_last_life_of_a_supervisor_heard_is_nothing_to_its_next(
+    autojump_clock: MockClock,
+) -> None:
+    slow = child(Worker, [], 0, 1.0, id="slow")
+    below = supervisor(slow, child(Worker, [], id="w"), id="below", intensity=1)
+    async with open_supervisor(below) as tree:
+        branch = tree.branch("below")
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                nursery.start_soon(branch.terminate_child, "slow")
+                await settled()
+                branch["w"].tell("die")  # its end waits behind the terminate
+                await settled()
+                branch.ref.kill()
+                scope.cancel()
+            nursery.cancel_scope.cancel()
+        await settled()
+        now = tree.branch("below")
+        assert {each.id: each.restarts for each in await now.which_children()} == {
+            "slow": 0,
+            "w": 0,
+        }
+
+
+async def test_a_brutal_kill_child_on_its_way_out_is_killed_when_it_is_stopped(
+    autojump_clock: MockClock,
+) -> None:
+    diary: list[str] = []
+    spec = child(Worker, diary, 0, 60.0, id="w", restart="transient", shutdown="brutal_kill")
+    async with open_supervisor(spec) as tree:
+        tree["w"].tell("leave")
+        await trio.sleep(1)
+        await tree.terminate_child("w")
+    assert trio.current_time() == 1
+    assert diary == []
