@@ -262,13 +262,17 @@ class Actor:
 
 
 async def started(child: Cell[Any], starter: Reply[Any]) -> Ref[Any]:
-    """Wait for the start hook of `child`; cancelled meanwhile, kill it."""
+    """Wait for the start hook of `child`; cancelled meanwhile, kill it, and wait for its end."""
     # So that a start hook that asks who waits for it is refused, and not timed out.
     starter.message, starter.target = END, child
     try:
         await starter
     except trio.Cancelled:
         child.kill()
+        # Its name and its place are free when the caller goes on.  Who outlives its
+        # kill is reported as stuck after the grace of its block: this is bounded.
+        with trio.CancelScope(shield=True):
+            await child.stop()
         raise
     return child
 

@@ -241,7 +241,7 @@ class FailsInMaking(HooklessFailsInMaking):
         pass
 
 
-class HangsInStarting(Works):
+class HangsInStarting(Hookless):
     """Does not fail to start, but takes for ever."""
 
     start_timeout = 1.0

@@ -60,7 +60,7 @@ class Dies(Actor):
     def __init__(self, diary: Diary, *_: object) -> None:
         self.diary = diary
 
-    def on_start(self) -> None:
+    def on_start(self) -> Any:
         self.diary.starts.append(trio.current_time())
         self.send_after(LIFE, "die")
 
