@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from standby_actors import AsyncioHost as AsyncioHost
     from standby_actors import Capabilities as Capabilities
     from standby_actors import ChatMessage as ChatMessage
+    from standby_actors import ChildStatus as ChildStatus
     from standby_actors import Closed as Closed
     from standby_actors import ErrorKind as ErrorKind
     from standby_actors import Guest as Guest
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
     from standby_actors import Session as Session
     from standby_actors import Status as Status
     from standby_actors import Subagent as Subagent
+    from standby_actors import SupervisorStatus as SupervisorStatus
+    from standby_actors import Tally as Tally
     from standby_actors import TextDelta as TextDelta
     from standby_actors import Turn as Turn
     from standby_actors import TurnError as TurnError
@@ -106,6 +109,9 @@ if TYPE_CHECKING:
     from standby_supervision import CalledOff as CalledOff
     from standby_supervision import ChildInfo as ChildInfo
     from standby_supervision import ChildSpec as ChildSpec
+    from standby_supervision import Control as Control
+    from standby_supervision import ControlError as ControlError
+    from standby_supervision import ControlRefused as ControlRefused
     from standby_supervision import Counts as Counts
     from standby_supervision import Done as Done
     from standby_supervision import Failed as Failed
@@ -131,11 +137,14 @@ if TYPE_CHECKING:
     from standby_supervision import TimedOut as TimedOut
     from standby_supervision import TooMany as TooMany
     from standby_supervision import Tree as Tree
+    from standby_supervision import UnsafeFolder as UnsafeFolder
+    from standby_supervision import Verb as Verb
     from standby_supervision import WrongStrategy as WrongStrategy
     from standby_supervision import child as child
     from standby_supervision import open_jobs as open_jobs
     from standby_supervision import open_supervisor as open_supervisor
     from standby_supervision import partitions as partitions
+    from standby_supervision import serve_control as serve_control
     from standby_supervision import supervisor as supervisor
     from standby_supervision import workers as workers
 
@@ -156,7 +165,11 @@ _LATE = {
     "ChatMessage": ("standby_actors", "ChatMessage"),
     "ChildInfo": ("standby_supervision", "ChildInfo"),
     "ChildSpec": ("standby_supervision", "ChildSpec"),
+    "ChildStatus": ("standby_actors", "ChildStatus"),
     "Closed": ("standby_actors", "Closed"),
+    "Control": ("standby_supervision", "Control"),
+    "ControlError": ("standby_supervision", "ControlError"),
+    "ControlRefused": ("standby_supervision", "ControlRefused"),
     "Counts": ("standby_supervision", "Counts"),
     "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
@@ -198,6 +211,8 @@ _LATE = {
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
+    "SupervisorStatus": ("standby_actors", "SupervisorStatus"),
+    "Tally": ("standby_actors", "Tally"),
     "TextDelta": ("standby_actors", "TextDelta"),
     "TimedOut": ("standby_supervision", "TimedOut"),
     "TooMany": ("standby_supervision", "TooMany"),
@@ -206,7 +221,9 @@ _LATE = {
     "Turn": ("standby_actors", "Turn"),
     "TurnError": ("standby_actors", "TurnError"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
+    "UnsafeFolder": ("standby_supervision", "UnsafeFolder"),
     "Usage": ("standby_actors", "Usage"),
+    "Verb": ("standby_supervision", "Verb"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
     "agent_of": ("standby_actors", "agent_of"),
     "child": ("standby_supervision", "child"),
@@ -223,6 +240,7 @@ _LATE = {
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
     "run_sync": ("standby_actors", "run_sync"),
+    "serve_control": ("standby_supervision", "serve_control"),
     "spawn": ("standby_actors", "spawn"),
     "supervisor": ("standby_supervision", "supervisor"),
     "tune_gc": ("standby_actors", "tune_gc"),
@@ -251,7 +269,11 @@ __all__ = [
     "ChatMessage",
     "ChildInfo",
     "ChildSpec",
+    "ChildStatus",
     "Closed",
+    "Control",
+    "ControlError",
+    "ControlRefused",
     "Counts",
     "Crashed",
     "Done",
@@ -319,6 +341,8 @@ __all__ = [
     "Subagent",
     "SubagentPool",
     "SupervisorSpec",
+    "SupervisorStatus",
+    "Tally",
     "TextDelta",
     "TimedOut",
     "TooMany",
@@ -327,7 +351,9 @@ __all__ = [
     "Turn",
     "TurnError",
     "UnknownModel",
+    "UnsafeFolder",
     "Usage",
+    "Verb",
     "WrongStrategy",
     "WrongThread",
     "agent_of",
@@ -349,6 +375,7 @@ __all__ = [
     "run",
     "run_agent",
     "run_sync",
+    "serve_control",
     "spawn",
     "supervisor",
     "tune_gc",

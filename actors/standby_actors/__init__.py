@@ -45,7 +45,10 @@ from .nursery import Nursery as Nursery
 from .nursery import open_nursery as open_nursery
 from .ref import Ref as Ref
 from .reply import Reply as Reply
+from .snapshot import ChildStatus as ChildStatus
 from .snapshot import Snapshot as Snapshot
+from .snapshot import SupervisorStatus as SupervisorStatus
+from .snapshot import Tally as Tally
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent

@@ -212,7 +212,7 @@ def _words(snapshot: Snapshot) -> Iterator[Word]:
     if status is None or snapshot.state != "idle":
         yield Word("state", snapshot.state)
     if snapshot.mailbox:
-        yield Word("mail", f"{snapshot.mailbox} waiting")
+        yield Word("mail", f"{snapshot.mailbox:,} in mailbox")
     if snapshot.incarnation > 1:
         yield Word("life", f"life {snapshot.incarnation}")
     if status is not None:
@@ -244,7 +244,8 @@ def _of_child(status: ChildStatus) -> Iterator[Word]:
     if status.retry_seconds is not None:
         yield Word("wait", f"again in {span(status.retry_seconds)}")
     if status.last_reason:
-        yield Word("trouble", f"last: {one_line(status.last_reason)}")
+        is_well = status.last_reason.startswith(("normal", "shutdown"))
+        yield Word("life" if is_well else "trouble", f"last: {one_line(status.last_reason)}")
 
 
 def one_line(text: str) -> str:
@@ -258,6 +259,16 @@ def one_line(text: str) -> str:
     if len(words) > REASON_SHOWN:
         words = f"{words[:REASON_SHOWN]} …"
     return "".join(each if each.isprintable() else "\ufffd" for each in words)
+
+
+def sound(text: str) -> str:
+    """`text` without the half letters that cannot be encoded, as from names of files.
+
+    Examples:
+        >>> sound("caf\\udce9")
+        'caf?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def span(seconds: float) -> str:

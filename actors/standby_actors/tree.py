@@ -21,6 +21,7 @@ from .snapshot import (
     SupervisorStatus,
     Tally,
     chosen,
+    sound,
     tallied,
 )
 
@@ -139,7 +140,7 @@ def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
     if cell is None:
         assert keeper is not None
         return Snapshot(
-            path=seen.path,
+            path=sound(seen.path),
             kind=keeper.kind,
             state=_state(cell, keeper),
             mailbox=0,
@@ -168,11 +169,11 @@ def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
         asks = _asks(cell)
         frames = tuple(frame for _, frame in _frames(extra.coro))
     return Snapshot(
-        path=seen.path,
+        path=sound(seen.path),
         kind=cell.kind.name,
         state=_state(cell, keeper),
         mailbox=cell.block.waiting_mail(cell),
-        waits_for=waits_on(cell) if extra is not None else "",
+        waits_for=sound(waits_on(cell)) if extra is not None else "",
         incarnation=cell.incarnation,
         children=children,
         role=role,
@@ -245,7 +246,9 @@ def _asks(cell: Cell[Any]) -> tuple[str, ...]:
         return ()
     replies = [extra.waiting, *extra.also]
     return tuple(
-        each.target.path for each in replies if type(each) is Reply and each.target is not None
+        sound(each.target.path)
+        for each in replies
+        if type(each) is Reply and each.target is not None
     )
 
 

@@ -18,6 +18,12 @@ from .backoff import Backoff as Backoff
 from .child import ChildSpec as ChildSpec
 from .child import SupervisorSpec as SupervisorSpec
 from .child import child as child
+from .control import Control as Control
+from .control import ControlError as ControlError
+from .control import ControlRefused as ControlRefused
+from .control import UnsafeFolder as UnsafeFolder
+from .control import Verb as Verb
+from .control import serve_control as serve_control
 from .errors import BadSpec as BadSpec
 from .errors import Ignore as Ignore
 from .errors import Stalled as Stalled

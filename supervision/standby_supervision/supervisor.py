@@ -31,7 +31,7 @@ from standby_actors import (
 from standby_actors.cell import Cell
 from standby_actors.kind import kind_of
 from standby_actors.reply import ERROR, Reply
-from standby_actors.snapshot import ChildStatus, SupervisorStatus
+from standby_actors.snapshot import ChildStatus, SupervisorStatus, sound
 from standby_actors.tree import Overseer
 
 from .answers import (
@@ -164,10 +164,10 @@ class Record:
         if now is not None and self.state == "restarting" and self.due > now:
             retry = self.due - now
         return ChildStatus(
-            id=self.spec.id,
+            id=sound(self.spec.id),
             restart=self.spec.restart,
             restarts=self.restarts,
-            last_reason=cut(self.last_reason),
+            last_reason=sound(cut(self.last_reason)),
             uptime_seconds=uptime,
             retry_seconds=retry,
             streak=self.streak,
@@ -831,7 +831,7 @@ class Supervisor(Actor, Overseer):
             period_seconds=spec.period,
             recent_restarts=recent,
             restarts=self.counted,
-            gave_up=self.gave_up.reason if self.gave_up is not None else "",
+            gave_up=sound(self.gave_up.reason) if self.gave_up is not None else "",
         )
 
     # ---- reports

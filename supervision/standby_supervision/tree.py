@@ -183,12 +183,12 @@ class Branch:
         return await self.ref.ask(UpdateSpecs(spec))
 
     def snapshot(self) -> Snapshot:
-        """What is alive below, as values."""
+        """What is below, as values: with restarts, last reasons, and what each waits for."""
         return self.ref.snapshot()
 
-    def render(self) -> str:
-        """The same, as text."""
-        return self.snapshot().render()
+    def render(self, *, most: int = 20, depth: int | None = None) -> str:
+        """The same, as text; see :meth:`Snapshot.render`."""
+        return self.snapshot().render(most=most, depth=depth)
 
 
 class Tree(Branch):

@@ -295,7 +295,7 @@ async def test_the_rendered_tree_shows_who_is_alive_what_each_waits_for_and_its_
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.tree().render().splitlines() == [
             "shop  idle",
-            "├─ till  suspended  1 waiting",
+            "├─ till  suspended  1 in mailbox",
             "├─ desk  waiting  on an answer of shop/till",
             "│  └─ leaf  idle",
             "└─ Echo#4  idle",

@@ -66,12 +66,16 @@ def fault_of(schema: Any) -> str:
 @functools.cache
 def _validator() -> Any:
     # Imported when a call has to be checked: it takes longer than `import standby`.
-    from jsonschema.validators import Draft202012Validator, extend
+    from jsonschema import validators
+
+    extend: Any = validators.extend
 
     def untried(*_: object) -> Iterator[Any]:
         yield from ()
 
-    return extend(Draft202012Validator, {"pattern": untried, "patternProperties": untried})
+    return extend(
+        validators.Draft202012Validator, {"pattern": untried, "patternProperties": untried}
+    )
 
 
 @functools.cache

@@ -29,8 +29,6 @@ THREADS = 64
 Approval = Literal["allow", "ask"]
 """Whether calls of a tool just run, or whoever approves is asked first."""
 
-_ALLOW: Approval = "allow"
-
 # What every provider takes.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -80,11 +78,6 @@ def _check_timeout(_tool: object, _attribute: object, seconds: Any) -> None:
         raise ValueError(f"a tool's timeout is more than 0 seconds, not {seconds!r}")
 
 
-def _check_approval(_tool: object, _attribute: object, approval: Any) -> None:
-    if approval not in ("allow", "ask"):
-        raise ValueError(f'a tool\'s approval is "allow" or "ask", not {approval!r}')
-
-
 @frozen(eq=False)
 class Tool:
     """Something that a mind may call.
@@ -108,10 +101,14 @@ class Tool:
     parameters: Mapping[str, Any] = field(repr=False)
     run: Run = field(repr=False)
     timeout: float = field(default=TIMEOUT_SECONDS, kw_only=True, validator=_check_timeout)
-    approval: Approval = field(default=_ALLOW, kw_only=True, validator=_check_approval)
+    approval: Approval = field(default="allow", kw_only=True)
     read_only: bool = field(default=False, kw_only=True)
     check: Check | None = field(default=None, kw_only=True, repr=False)
     leaves_thread: bool = field(default=False, kw_only=True, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.approval not in ("allow", "ask"):
+            raise ValueError(f'a tool\'s approval is "allow" or "ask", not {self.approval!r}')
 
     def problems(self, arguments: dict[str, Any]) -> tuple[str, ...]:
         """Everything that is wrong with `arguments`, a sentence each; empty if nothing is."""
@@ -198,7 +195,7 @@ def tool(
             approval=approval,
             read_only=read_only,
         )
-    known_as: str = name or getattr(function, "__name__", "")
+    known_as = name if name is not None else str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(known_as):
         raise ValueError(f"{function!r} has no name that could be a tool's: say name=…")
     docs = docs_of(function)
