@@ -23,6 +23,7 @@ from .errors import ActorStopped, AskCycle, MailboxFull
 from .exits import Crashed, Down, Exit, ExitReason, Killed, NoProcess, Normal, Shutdown, Stuck
 from .kind import Kind, Overflow, StopMode, kind_of
 from .later import Later
+from .pinned import Pinned
 from .ref import Ref
 from .reply import END, ERROR, OPEN, VALUE, Reply, current_cell, resolve, resolved
 from .snapshot import ChildStatus, Role, Snapshot
@@ -190,13 +191,19 @@ class Rare(msgspec.Struct, eq=False):
     label: str | None = None
     """What its path calls it, where it has no name: its id among its siblings."""
     laters: dict[Later[Any], None] | None = None
+    left: Any = None
+    """What one life leaves to the next."""
     links: dict[Cell[Any], None] | None = None
     mail_wait: Task | None = None
     """The task of a dedicated actor while it waits for mail."""
     monitors: list[Monitor] | None = None
     name: str | None = None
-    own: list[Any] | None = None
+    own: list[Reply[Any]] | None = None
     """Messages in its mailbox that it told itself; they die with its life."""
+    pin: Pinned[Any] | None = None
+    """The ref that is pinned to a life of it: the last one made."""
+    pinned: list[Reply[Any]] | None = None
+    """Messages and asks that came for this life only, and maybe wait still."""
     postponed: list[tuple[Any, Later[Any]]] | None = None
     quit: bool = False
     """Whether its end is nobody's business: its starter has been told."""
@@ -303,6 +310,12 @@ class Cell(Ref[M_contra]):
         extra = self.extra = Extra()
         return extra
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody may give it another life."""
+        rare = self.extra.rare if self.extra is not None else None
+        return rare is not None and rare.keeper is not None
+
     def rare(self) -> Rare:
         """The :class:`Rare`, made on first use."""
         extra = self.extra or self.grow()
@@ -340,8 +353,21 @@ class Cell(Ref[M_contra]):
     def is_alive(self) -> bool:
         return self.actor is not None or self.mailbox is not DEAD
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no message, in this life nor in another."""
+        return self.mailbox is DEAD
+
     def snapshot(self) -> Snapshot:
         return snapshot_of(self)
+
+    def pin(self) -> Pinned[M_contra]:
+        rare = self.rare()
+        pin = rare.pin
+        # One for each life: it waits for the end of that, and nobody could take it off.
+        if pin is None or pin.incarnation != rare.incarnation:
+            pin = rare.pin = Pinned(self)
+        return pin
 
     # ---- messages
 
@@ -402,9 +428,13 @@ class Cell(Ref[M_contra]):
         await checkpoint()
         if self.mailbox is DEAD:
             raise self.stopped_error()
-        if self._has_room():
+        if self.has_room():
             self.tell(message)
             return
+        await self.queue(message)
+
+    def queue(self, message: Any) -> Reply[None]:
+        """Let `message` wait for room; resolves when it has come in."""
         place: Reply[None] = Reply(message, self)
         rare = self.rare()
         if rare.senders is None:
@@ -412,9 +442,27 @@ class Cell(Ref[M_contra]):
         rare.senders.append(place)
         assert self.extra is not None
         self.extra.alert = True
-        await place
+        return place
 
-    def _has_room(self) -> bool:
+    def put(self, envelope: Reply[Any]) -> None:
+        """Tell the message in `envelope`, which nobody asks: its target is None."""
+        self.tell(envelope)  # type: ignore[arg-type]  # the envelope, not a message
+        if envelope.state == ERROR:
+            error: Exception = envelope.value
+            if not isinstance(error, MailboxFull):
+                self.block.dead_letter(self, envelope.message)
+            elif self.kind.overflow == "raise":
+                raise error
+
+    def bind(self, envelope: Reply[Any]) -> None:
+        """Let `envelope` not wait any longer than this life lasts."""
+        rare = self.rare()
+        if rare.pinned is None:
+            rare.pinned = []
+        remember(rare.pinned, envelope, self.mailbox)
+
+    def has_room(self) -> bool:
+        """Whether a message may come in at once."""
         mailbox = self.mailbox
         if mailbox is None:
             return True
@@ -480,9 +528,14 @@ class Cell(Ref[M_contra]):
             ):
                 block.interrupt(self)
 
-    def stopped_error(self) -> ActorStopped:
-        """The error for a message that this actor will not handle."""
-        reason = self.args if self.actor is None else None
+    def stopped_error(self, reason: ExitReason | None = None) -> ActorStopped:
+        """The error for a message that this actor will not handle.
+
+        Args:
+            reason: how the life that it was for has ended, where another has followed.
+        """
+        if reason is None and self.actor is None:
+            reason = self.args
         if reason is None and self.extra is not None:
             reason = self.extra.reason
         error = ActorStopped(self.path, str(reason) if reason is not None else "stopping")
@@ -688,7 +741,7 @@ class Cell(Ref[M_contra]):
         """Call `deliver` with the end of `target`, once; at once where it has ended."""
         monitor = Monitor(target, deliver)
         cell = as_cell(target)
-        if cell.actor is None:
+        if cell.actor is None or not target.is_alive:
             monitor.fire(NoProcess())
         else:
             rare = cell.rare()
@@ -702,7 +755,7 @@ class Cell(Ref[M_contra]):
         peer = as_cell(other)
         if peer is self:
             return
-        if peer.actor is None:
+        if peer.actor is None or not other.is_alive:
             self.block.linked_end(self, peer, NoProcess())
             return
         for one, two in ((self, peer), (peer, self)):
@@ -714,6 +767,8 @@ class Cell(Ref[M_contra]):
     def unlink(self, other: Ref[Any]) -> None:
         """Untie them; no end of `other` reaches this actor from now on."""
         peer = as_cell(other)
+        if peer.actor is not None and not other.is_alive:
+            return  # pinned to an earlier life: its links have ended with it
         for one, two in ((self, peer), (peer, self)):
             if one.extra is not None and one.extra.rare is not None and one.extra.rare.links:
                 one.extra.rare.links.pop(two, None)
@@ -755,8 +810,8 @@ class KeptCell(Cell[M_contra]):
             return
         block = self.block
         if block.running is self or block.stepping is self or self._has_own_task():
-            self._note_own(message)
-        if len(mailbox) < self.kind.capacity:
+            self._tell_itself(message)
+        elif len(mailbox) < self.kind.capacity:
             mailbox.append(message)
         else:
             self._put_over(message)
@@ -765,14 +820,19 @@ class KeptCell(Cell[M_contra]):
         extra = self.extra
         return extra is not None and extra.worker is not None and current_cell() is self
 
-    def _note_own(self, message: Any) -> None:
+    def _tell_itself(self, message: Any) -> None:
+        # In an envelope of its own: somebody else may have told it the very same object.
+        envelope = message if type(message) is Reply else Reply(message)
         rare = self.rare()
         if rare.own is None:
             rare.own = []
-        elif len(rare.own) >= 2 * len(self.mailbox) + 16:
-            waiting = {id(each) for each in self.mailbox}
-            rare.own = [each for each in rare.own if id(each) in waiting]
-        rare.own.append(message)
+        remember(rare.own, envelope, self.mailbox)
+        if envelope is message:
+            super().tell(message)
+        elif len(self.mailbox) < self.kind.capacity:
+            self.mailbox.append(envelope)
+        else:
+            self.put(envelope)
 
     @enable_ki_protection
     def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
@@ -805,6 +865,13 @@ def changed(context: Context, block: Block) -> bool:
     )
 
 
+def remember(envelopes: list[Reply[Any]], envelope: Reply[Any], mailbox: Any) -> None:
+    """Add `envelope` to those of a life; now and then forget those that are done."""
+    if len(envelopes) >= 2 * (len(mailbox) if mailbox and mailbox is not DEAD else 0) + 16:
+        envelopes[:] = [each for each in envelopes if not each.state]
+    envelopes.append(envelope)
+
+
 def asked(message: Any) -> Reply[Any] | None:
     """The ask that waits for the turn on `message`; None where nobody does."""
     if type(message) is System:
@@ -823,6 +890,8 @@ def youngest(children: dict[Cell[Any], None]) -> Cell[Any]:
 
 def as_cell(ref: Ref[Any]) -> Cell[Any]:
     """The cell behind `ref`."""
+    if isinstance(ref, Pinned):
+        return ref.cell
     if not isinstance(ref, Cell):
         raise TypeError(f"{ref!r} is not a Ref")
     return ref

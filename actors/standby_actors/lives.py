@@ -156,12 +156,28 @@ class Lives(Mail):
         extra.rest = None
         if self.batch is mailbox:
             self.batch = None
-        if rare.own:
-            own = {id(each) for each in rare.own}
-            mailbox[:] = [each for each in mailbox if id(each) not in own]
-        rare.own = None
+        if rare.own or rare.pinned:
+            self._drop_bound(cell, mailbox, rare.own or (), rare.pinned or ())
+        rare.own = rare.pinned = None
         if rare.again is not None:
             mailbox.insert(0, rare.again)
+
+    def _drop_bound(
+        self,
+        cell: Cell[Any],
+        mailbox: list[Any],
+        own: Iterable[Reply[Any]],
+        pinned: Iterable[Reply[Any]],
+    ) -> None:
+        """Take out what was for the life of `cell` that has ended, and for no other."""
+        waiting = {id(each) for each in mailbox if type(each) is Reply}
+        error = cell.stopped_error()
+        for each in own:
+            resolve(each, error, ERROR)
+        for each in pinned:
+            if resolve(each, error, ERROR) and each.target is None and id(each) in waiting:
+                self.dead_letter(cell, each.message)
+        mailbox[:] = [each for each in mailbox if type(each) is not Reply or not each.state]
 
     def forsake(self, cell: Cell[Any]) -> None:
         """Give up a kept cell between two lives: refuse its mail, free its name."""
@@ -258,11 +274,12 @@ class Lives(Mail):
     # ---- another life in the same cell
 
     def order_children(self, cell: Cell[Any], order: Iterable[Cell[Any]]) -> None:
-        """Have the children of `cell` stop in the reverse of `order`."""
+        """Have the children of `cell` stop in the reverse of `order`, and any others after them."""
         extra = cell.extra
         if extra is not None and extra.children:
             children = extra.children
-            extra.children = {each: None for each in order if each in children}
+            known = {each: None for each in order if each in children and not is_stuck(each)}
+            extra.children = {each: None for each in children if each not in known} | known
 
     def revive(self, cell: Cell[Any], args: tuple[Any, ...], starter: Reply[Any] | None) -> None:
         """Give `cell`, whose life has ended, another one, with what waits in its mailbox.
@@ -311,3 +328,10 @@ class Lives(Mail):
             cell.mailbox = None
         if starter is not None:
             resolve(starter, cell)
+
+
+def is_stuck(cell: Cell[Any]) -> bool:
+    """Whether `cell` has outlived its kill, or waits for who has."""
+    extra = cell.extra
+    rare = extra.rare if extra is not None else None
+    return cell.actor is not None and rare is not None and rare.stuck

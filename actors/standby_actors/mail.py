@@ -233,10 +233,10 @@ class Mail:
         if messages:
             error = cell.stopped_error()
             for message in messages:
-                if type(message) is Reply:
-                    resolve(message, error, ERROR)
-                else:
+                if type(message) is not Reply:
                     self.dead_letter(cell, message)
+                elif resolve(message, error, ERROR) and message.target is None:
+                    self.dead_letter(cell, message.message)
 
     # ---- what is counted
 

@@ -53,6 +53,9 @@ class Outcomes(Stopping):
 
     def answer(self, cell: Cell[Any], reply: Reply[Any], value: Any) -> None:
         """Answer an ask whose handler returned `value`, which may need thought."""
+        if reply.target is None:
+            resolve(reply, None)  # a message in an envelope; nobody asked
+            return
         if type(value) in HELD:
             if self._is_an_answer(cell, value, reply):
                 value.bind(cell, reply)
@@ -122,6 +125,10 @@ class Outcomes(Stopping):
             return False
         if type(message) is System or cell.extra is None or cell.extra.stopping:
             return False
+        if type(message) is Reply and (
+            message in (rare.own or ()) or message in (rare.pinned or ())
+        ):
+            return False  # it was for this life only
         if rare.again is not message:
             rare.tried = 0
         rare.again = message

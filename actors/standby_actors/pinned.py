@@ -62,23 +62,27 @@ class Pinned(Ref[M_contra]):
 
     def tell(self, message: M_contra, /) -> None:
         if self.is_alive:
-            self._cell.tell_bound(message)
+            envelope: Reply[Any] = Reply(message)
+            self._cell.put(envelope)
+            if envelope.state == OPEN:
+                self._cell.bind(envelope)
         else:
             self._cell.block.dead_letter(self._cell, message)
 
     async def send(self, message: M_contra, /) -> None:
         await checkpoint()
         cell = self._cell
-        if not self.is_alive:
+        if not self.is_alive or cell.is_closed:
             raise self._stopped()
+        if cell.has_room():
+            self.tell(message)
+            return
         envelope: Reply[Any] = Reply(message)
+        place = cell.queue(envelope)
+        # Both: it may have come in, and this task not know it yet.
         cell.bind(envelope)
-        try:
-            await cell.send(envelope)
-        # What became of it is not ours to judge: it must not be in this life's list.
-        except BaseException:
-            envelope.withdraw()
-            raise
+        cell.bind(place)
+        await place
 
     def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
         cell = self._cell
@@ -99,8 +103,11 @@ class Pinned(Ref[M_contra]):
 
     # ---- life
 
-    def _reason(self) -> ExitReason | None:
-        return self._over.value if self._over.state == VALUE else None
+    def _reason(self) -> ExitReason:
+        """How this life, which is over, has ended."""
+        # Those who wait for an end are the last to hear of it.
+        reason: ExitReason = self._over.value if self._over.state == VALUE else self._cell.args
+        return reason
 
     def stop(self, reason: ExitReason | None = None) -> Reply[ExitReason | Stuck]:
         if self.is_alive:
@@ -112,18 +119,17 @@ class Pinned(Ref[M_contra]):
             self._cell.kill()
 
     async def join(self) -> ExitReason:
-        ended = self._reason()
-        if ended is None:
+        if self.is_alive:
             return await self._cell.ended()
-        return await resolved(ended)
+        over: Reply[ExitReason] = resolved(self._reason())
+        return await over
 
     # ---- inspection
 
     def get_state(self) -> Reply[Any]:
         if self.is_alive:
-            reply = self._cell.get_state()
-            return reply
-        reply = Reply(None, self._cell)
+            return self._cell.get_state()
+        reply: Reply[Any] = Reply(None, self._cell)
         resolve(reply, self._stopped(), ERROR)
         return reply
 

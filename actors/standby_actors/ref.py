@@ -35,12 +35,25 @@ class Ref(Generic[M_contra]):
     @property
     @abstractmethod
     def incarnation(self) -> int:
-        """Which life of the actor this is, from 1."""
+        """Which life of the actor this is, from 1.  :meth:`pin` gives a ref to that one."""
 
     @property
     @abstractmethod
     def is_alive(self) -> bool:
         """Whether the actor has not ended.  One that is stopping is alive."""
+
+    @abstractmethod
+    def pin(self) -> Ref[M_contra]:
+        """A ref to this life of the actor, which no later one takes for its own.
+
+        While that life lasts it is as good as this ref.  Afterwards it is a ref to an
+        actor that has ended, also if the actor itself lives on: a tell is a dead
+        letter, an ask fails with :class:`ActorStopped`, a monitor fires at once, and
+        :meth:`join` returns how that life ended.  What waits in the mailbox when the
+        life ends counts as sent too late, while the mail of other refs waits for the
+        next life.  Pinned between two lives, it is to the one that is over.  A
+        pinned ref is what a pid is in Erlang; there is one for each life.
+        """
 
     @abstractmethod
     def tell(self, message: M_contra, /) -> None:

@@ -110,8 +110,11 @@ def turn_of(cell: Cell[Any]) -> object:
     rare = extra.rare
     if rare is not None and (rare.mail_wait is not None or not rare.handled_start):
         return None
-    # A dedicated actor has one coroutine for its life, which awaits one for each turn.
-    return extra.coro.cr_await if cell.kind.dedicated else extra.coro
+    if not cell.kind.dedicated:
+        return extra.coro
+    # A dedicated actor has one coroutine for its life, which awaits one that awaits
+    # one for each turn.
+    return getattr(extra.coro.cr_await, "cr_await", None)
 
 
 def _end(cell: Cell[Any], child: str, seconds: float, turn: object) -> None:

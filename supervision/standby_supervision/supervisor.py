@@ -30,6 +30,7 @@ from standby_actors import (
 )
 from standby_actors.cell import Cell
 from standby_actors.kind import kind_of
+from standby_actors.pinned import Pinned
 from standby_actors.reply import ERROR, Reply
 from standby_actors.snapshot import ChildStatus, SupervisorStatus, sound
 from standby_actors.tree import Overseer
@@ -638,6 +639,8 @@ class Supervisor(Actor, Overseer):
 
     def _find(self, key: Any) -> Record | None:
         if isinstance(key, str):
+        if isinstance(key, Pinned):
+            key = key.cell if key.is_alive else None
             return self.records.get(key)
         rare = key.extra.rare if isinstance(key, Cell) and key.extra is not None else None
         record = rare.keeper if rare is not None else None
