@@ -639,9 +639,9 @@ class Supervisor(Actor, Overseer):
 
     def _find(self, key: Any) -> Record | None:
         if isinstance(key, str):
+            return self.records.get(key)
         if isinstance(key, Pinned):
             key = key.cell if key.is_alive else None
-            return self.records.get(key)
         rare = key.extra.rare if isinstance(key, Cell) and key.extra is not None else None
         record = rare.keeper if rare is not None else None
         if isinstance(record, Record) and self.records.get(record.spec.id) is record:
