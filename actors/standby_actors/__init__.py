@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .asyncio_hosting import Guest as Guest
     from .asyncio_hosting import open_guest as open_guest
     from .hosting import Host as Host
+    from .mind import Closed as Closed
     from .models import MissingKey as MissingKey
     from .models import ModelError as ModelError
     from .models import NoClient as NoClient
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     from .sessions.local import LocalModelError as LocalModelError
     from .sessions.local import open_local_model as open_local_model
     from .sessions.scripted import ScriptedSession as ScriptedSession
-    from .subagent import Closed as Closed
     from .subagent import Subagent as Subagent
     from .subagent import spawn as spawn
     from .usage import Usage as Usage
@@ -97,7 +97,7 @@ _LATE = {
     "AsyncioHost": "asyncio_hosting",
     "Capabilities": "session",
     "ChatMessage": "result",
-    "Closed": "subagent",
+    "Closed": "mind",
     "ErrorKind": "result",
     "Guest": "asyncio_hosting",
     "Host": "hosting",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 import trio
 
@@ -18,6 +18,8 @@ from .ref import Ref
 from .reply import END, Reply
 
 if TYPE_CHECKING:
+    from .agent import Agent
+    from .subagent import Subagent, SubagentOptions, SubagentStart
     from .timers import Timer
 
 A = TypeVar("A")
@@ -73,13 +75,29 @@ class Actor:
 
     # ---- children
 
+    @overload
+    def spawn(
+        self,
+        actor: Agent | SubagentStart,
+        *,
+        link: bool = True,
+        **options: Unpack[SubagentOptions],
+    ) -> Subagent: ...
+    @overload
     def spawn(
         self,
         actor: Any,
         *args: Any,
         link: bool = True,
         **options: Unpack[SpawnOptions],
-    ) -> Ref[Any]:
+    ) -> Ref[Any]: ...
+    def spawn(
+        self,
+        actor: Any,
+        *args: Any,
+        link: bool = True,
+        **options: Any,
+    ) -> Ref[Any] | Subagent:
         """Start a child at once.  It is stopped before this actor ends.
 
         Args:
@@ -88,7 +106,13 @@ class Actor:
         Raises:
             ActorStopped: this actor is stopping.
             NameTaken: an actor alive has that name.
+
+        Of an :class:`Agent`, what comes back is its :class:`Subagent`.
         """
+        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
+            from .subagent import spawn_in, start_of
+
+            return spawn_in(self._cell, start_of(actor, cast("Any", options)), link)
         return self._cell.spawn(
             actor,
             args,
@@ -96,17 +120,37 @@ class Actor:
             **options,
         )
 
+    @overload
+    async def start(
+        self,
+        actor: Agent | SubagentStart,
+        *,
+        link: bool = True,
+        **options: Unpack[SubagentOptions],
+    ) -> Subagent: ...
+    @overload
     async def start(
         self,
         actor: Any,
         *args: Any,
         link: bool = True,
         **options: Unpack[SpawnOptions],
-    ) -> Ref[Any]:
+    ) -> Ref[Any]: ...
+    async def start(
+        self,
+        actor: Any,
+        *args: Any,
+        link: bool = True,
+        **options: Any,
+    ) -> Ref[Any] | Subagent:
         """As :meth:`spawn`, but wait for the child's start hook; its error is raised here.
 
         Cancelled while it waits, the child is killed.
         """
+        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
+            from .subagent import start_in, start_of
+
+            return await start_in(self._cell, start_of(actor, cast("Any", options)), link)
         starter: Reply[Any] = Reply(None)
         child = self._cell.spawn(
             actor,

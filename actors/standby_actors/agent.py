@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
+import msgspec
 from attrs import field, frozen
+
+from .agent_checks import (
+    as_command,
+    as_functions,
+    as_tools,
+    as_tuple,
+    as_words,
+    check_count,
+    check_mind,
+    check_name,
+    check_positive,
+    check_share,
+    is_count,
+    is_number,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from .kind import Kind
 
 Lifetime = Literal["task", "workflow", "session"]
 """How long a subagent lives: one task, the block it is spawned in, or the session."""
@@ -22,37 +43,171 @@ Result's `value`, with its JSON text for output.  A plain function runs in a
 thread.
 """
 
-_NAME_LIMIT = 100
-# Ids are made of names ("scout#2"), and files of ids.
-_NOT_IN_NAMES = frozenset("#/\\:")
+Backend = Literal["chat", "responses", "anthropic", "pi", "codex", "claude", "acp"]
+"""Who plays the turns: a model through one of three APIs, or a coding agent over stdio."""
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How long a model thinks before it answers.  Not every model knows every word."""
+
+PermissionMode = Literal[
+    "default", "accept_edits", "auto", "dont_ask", "bypass_permissions", "plan"
+]
+"""What a coding agent may do without asking, in the words of Claude Code."""
+
+ContextPolicy = Literal["compact", "handover", "fail"]
+"""What happens when a context is nearly full."""
+
+Remember = Literal["fresh", "replay", "summary"]
+"""What a subagent still knows after its supervisor has restarted it."""
+
+AgentSource = Literal["builtin", "user", "project"]
+"""Where a definition was read: in the package, in the user's folders, in a project."""
+
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+PERMISSION_MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
+
+_check_lifetime = one_of(*LIFETIMES, what="a lifetime")
+_check_context = one_of(*get_args(ContextPolicy), what="a context policy")
+_check_remember = one_of(*get_args(Remember), what="what is remembered")
 
 
-def _check_name(_agent: object, _attribute: object, name: Any) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"an agent's name is a str, not {type(name).__name__}")
-    if not name or name != name.strip() or not name.isprintable() or name in (".", ".."):
-        raise ValueError(
-            f"an agent's name is printable text without outer space, not {name[:40]!r}"
-        )
-    if len(name) > _NAME_LIMIT:
-        raise ValueError(f"an agent's name has at most {_NAME_LIMIT} characters, not {len(name)}")
-    if bad := _NOT_IN_NAMES.intersection(name):
-        raise ValueError(f"an agent's name may not hold {sorted(bad)[0]!r}: {name!r}")
+class NamedTool(Protocol):
+    """A tool that was made already, as opposed to one that is only named."""
+
+    @property
+    def name(self) -> str:
+        """As a model calls it."""
+        ...
 
 
-def _check_lifetime(_agent: object, _attribute: object, lifetime: Any) -> None:
-    if lifetime is not None and lifetime not in LIFETIMES:
-        raise ValueError(f"a lifetime is one of {', '.join(LIFETIMES)}, not {lifetime!r}")
+ToolLike: TypeAlias = str | NamedTool | Callable[..., Any]
+"""A tool by its name, a tool, or a function to make one of."""
 
 
-def _check_positive(_agent: object, attribute: Any, number: Any) -> None:
-    if number is not None and not number > 0:
-        raise ValueError(f"{attribute.name} is more than 0, not {number!r}")
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be spent at most; None for no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    """In and out together."""
+    usd: float | None = None
+    seconds: float | None = None
+    depth: int | None = None
+    """Levels of subagents below; 0 for none."""
+    descendants: int | None = None
+    """Subagents below, all levels together; 0 for none."""
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "tokens", "depth", "descendants"):
+            count = getattr(self, name)
+            least = 0 if name in ("depth", "descendants") else 1
+            if count is not None and not (is_count(count) and count >= least):
+                raise ValueError(
+                    f"a limit of {name} is a whole number of at least {least}, not {count!r}"
+                )
+        for name in ("usd", "seconds"):
+            number = getattr(self, name)
+            if number is not None and not (is_number(number) and number > 0):
+                raise ValueError(f"a limit of {name} is more than 0, not {number!r}")
 
 
-def _check_mind(_agent: object, _attribute: object, mind: Any) -> None:
-    if not isinstance(mind, str) and not callable(mind):
-        raise TypeError(f"an agent has a prompt or a function, not {type(mind).__name__}")
+def _as_path(value: str | Path | None) -> Path | None:
+    return Path(value) if isinstance(value, str) else value
+
+
+def _as_arguments(value: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(value, "args")
+
+
+@frozen
+class McpServer:
+    """An MCP server: a program that is started, or an address.
+
+    Args:
+        name: as its tools are called by: ``mcp__name__tool``.
+        command: the program, for a server that speaks over its stdin and stdout.
+        args: its arguments.
+        env: what its environment has besides.
+        cwd: where it runs; None for where the agent works.
+        url: the address, for a server that speaks HTTP.
+        headers: what each request carries besides.
+
+    Values of `env` and `headers` are often secrets: no repr shows them.
+    """
+
+    name: str = field(validator=check_name)
+    command: str | None = field(default=None, kw_only=True)
+    args: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_arguments)
+    env: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False, hash=False)
+    cwd: Path | None = field(default=None, kw_only=True, converter=_as_path)
+    url: str | None = field(default=None, kw_only=True)
+    headers: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False, hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError(
+                f"the MCP server {self.name!r} has either a command or a url; "
+                f"it has {'both' if self.command else 'neither'}"
+            )
+
+
+def _as_servers(
+    value: Mapping[str, McpServer] | Iterable[str | McpServer],
+) -> tuple[str | McpServer, ...]:
+    # Of a mapping by name, the servers know their names themselves.
+    servers = as_tuple(list(value.values()) if isinstance(value, Mapping) else value, "mcp_servers")
+    for server in servers:
+        if not isinstance(server, McpServer) and not (isinstance(server, str) and server.strip()):
+            raise TypeError(f"an MCP server is a name or an McpServer, not {server!r}")
+    return servers
+
+
+# Type checkers read what a field takes from a converter that is a function by name.
+def _as_models(value: Iterable[str]) -> tuple[str, ...]:
+    return as_words(value, "fallback_models")
+
+
+def _as_skills(value: Iterable[str]) -> tuple[str, ...]:
+    return as_words(value, "skills")
+
+
+def _as_disallowed(value: Iterable[str]) -> tuple[str, ...]:
+    return as_words(value, "disallowed_tools")
+
+
+def _as_tools(value: Iterable[ToolLike] | None) -> tuple[ToolLike, ...] | None:
+    return as_tools(value, "tools")
+
+
+def _as_command(value: Iterable[str] | None) -> tuple[str, ...] | None:
+    return as_command(value, "command")
+
+
+def _as_handoffs(value: Iterable[Agent | str]) -> tuple[Agent | str, ...]:
+    agents = as_tuple(value, "handoffs")
+    for each in agents:
+        if not isinstance(each, (str, Agent)):
+            raise TypeError(f"a handoff goes to an Agent or to the name of one, not to {each!r}")
+    return agents
+
+
+def _as_input_checks(
+    value: Callable[..., Any] | Iterable[Callable[..., Any]],
+) -> tuple[Callable[..., Any], ...]:
+    return as_functions(value, "check_input")
+
+
+def _as_output_checks(
+    value: Callable[..., Any] | Iterable[Callable[..., Any]],
+) -> tuple[Callable[..., Any], ...]:
+    return as_functions(value, "check_output")
+
+
+def _check_backend(agent: object, attribute: object, backend: Any) -> None:
+    # Whoever brings a backend of their own hands over the object itself.
+    if not callable(getattr(backend, "open", None)):
+        one_of(*BACKENDS, what="a backend")(agent, attribute, backend)
 
 
 @frozen
@@ -65,35 +220,125 @@ class Agent:
             the task: then the agent needs no model.
         description: what others read to choose it.
         model: as in "openai/gpt-5-mini"; None for the default of whoever spawns it.
+        fallback_models: asked in turn when `model` cannot be.
+        effort: how long the model thinks; None for its own default.
+        backend: who plays the turns; None for what the model asks for.  An
+            object that opens sessions is a backend too.
+        command: the program behind a backend over stdio, with its arguments;
+            None for the one on the PATH.  "acp" needs it.
+        cwd: where its tools work; None for where the spawner works.
         lifetime: what it wants where the spawner says nothing; None for "task".
+        tools: names, functions and tools that it may use, and no others; () for
+            none at all.  None for what the backend grants by itself: of ours,
+            those that read.
+        disallowed_tools: names taken away from those again.
+        must_call_tool: a turn that used no tool has failed.
+        permission_mode: what a coding agent may do without asking.
+        approve: who is asked before a tool acts; None for each tool's own default.
+        skills: names of what it may read up on.
+        mcp_servers: names of servers from `.mcp.json`, and servers.
+        handoffs: agents that it may pass a conversation on to.
+        concurrency: subagents that it may have at work at once; None for the
+            spawner's default.
         schema: a type that msgspec decodes.  The answer is then data of that
             type, and a model that does not give it has failed.
+        check_input: functions that see a task first and may refuse it.
+        check_output: functions that see an answer first and may refuse it.
+        limits: what it may spend.
+        max_requests: requests to the model within one turn; None for the
+            backend's default.
         timeout: seconds that a turn may take; None for no limit.
         idle_timeout: seconds that a model's server may say nothing in the
             middle of a turn.
         max_tokens: most tokens of one answer; None for the server's own limit.
         temperature: None for the server's own.
+        context: what happens when its context is nearly full.
+        context_threshold: the share of its context from where on that is so.
+        remember: what it still knows after a restart by its supervisor.
+        path: the file that it was read from; None when it was made in code.
+        source: what kind of place that file is in.
+        color: how displays may show its name.
 
     Examples:
         >>> Agent("scout", "Say what the file does.", lifetime="workflow").name
         'scout'
+        >>> Agent("clerk", "File it.", tools=[], must_call_tool=True)
+        Traceback (most recent call last):
+        ...
+        ValueError: agent 'clerk' must call a tool and has none: leave out one of the two
     """
 
-    name: str = field(validator=_check_name)
-    mind: str | MindFunction = field(validator=_check_mind)
+    name: str = field(validator=check_name)
+    mind: str | MindFunction = field(validator=check_mind)
     description: str = field(default="", kw_only=True)
     model: str | None = field(default=None, kw_only=True)
+    fallback_models: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_models)
+    effort: Effort | None = field(
+        default=None, kw_only=True, validator=one_of(*EFFORTS, what="an effort")
+    )
+    backend: Any = field(default=None, kw_only=True, validator=_check_backend)
+    command: tuple[str, ...] | None = field(default=None, kw_only=True, converter=_as_command)
+    cwd: Path | None = field(default=None, kw_only=True, converter=_as_path)
     lifetime: Lifetime | None = field(default=None, kw_only=True, validator=_check_lifetime)
+    tools: tuple[ToolLike, ...] | None = field(default=None, kw_only=True, converter=_as_tools)
+    disallowed_tools: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_disallowed)
+    must_call_tool: bool = field(default=False, kw_only=True)
+    permission_mode: PermissionMode | None = field(
+        default=None, kw_only=True, validator=one_of(*PERMISSION_MODES, what="a permission mode")
+    )
+    approve: Any = field(default=None, kw_only=True)
+    skills: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_skills)
+    mcp_servers: tuple[str | McpServer, ...] = field(
+        default=(), kw_only=True, converter=_as_servers
+    )
+    handoffs: tuple[Agent | str, ...] = field(default=(), kw_only=True, converter=_as_handoffs)
+    concurrency: int | None = field(default=None, kw_only=True, validator=check_count)
     schema: Any = field(default=None, kw_only=True)
-    timeout: float | None = field(default=None, kw_only=True, validator=_check_positive)
-    idle_timeout: float = field(default=120.0, kw_only=True, validator=_check_positive)
-    max_tokens: int | None = field(default=None, kw_only=True, validator=_check_positive)
+    check_input: tuple[Callable[..., Any], ...] = field(
+        default=(), kw_only=True, converter=_as_input_checks
+    )
+    check_output: tuple[Callable[..., Any], ...] = field(
+        default=(), kw_only=True, converter=_as_output_checks
+    )
+    limits: Limits | None = field(default=None, kw_only=True)
+    max_requests: int | None = field(default=None, kw_only=True, validator=check_count)
+    timeout: float | None = field(default=None, kw_only=True, validator=check_positive)
+    idle_timeout: float = field(default=120.0, kw_only=True, validator=check_positive)
+    max_tokens: int | None = field(default=None, kw_only=True, validator=check_count)
     temperature: float | None = field(default=None, kw_only=True)
+    context: ContextPolicy = field(default="fail", kw_only=True, validator=_check_context)
+    context_threshold: float = field(default=0.8, kw_only=True, validator=check_share)
+    remember: Remember = field(default="fresh", kw_only=True, validator=_check_remember)
+    path: Path | None = field(default=None, kw_only=True, converter=_as_path)
+    source: AgentSource | None = field(default=None, kw_only=True)
+    color: str | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.must_call_tool and self.tools == ():
+            raise ValueError(
+                f"agent {self.name!r} must call a tool and has none: leave out one of the two"
+            )
+        if self.backend == "acp" and self.command is None:
+            raise ValueError(
+                f"agent {self.name!r} has the backend acp, which needs command=: the program "
+                "that speaks it, as in ('gemini', '--acp')"
+            )
 
     @property
     def is_function(self) -> bool:
         """Its mind is a function, so that it needs no model."""
         return not isinstance(self.mind, str)
+
+    @property
+    def actor_kind(self) -> Kind:
+        """How a cell runs a subagent of it: an agent stands wherever an actor class may.
+
+        Raises:
+            ValueError: its lifetime is "session", and nobody names one.
+        """
+        from .subagent import subagent
+
+        return subagent(self).actor_kind
 
 
 def agent_of(who: Agent | MindFunction) -> Agent:

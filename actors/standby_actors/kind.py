@@ -199,6 +199,8 @@ USER_METHODS = (
     "inspect_state",
 )
 _kinds: dict[Any, Kind] = {}
+KINDS_KEPT = 4096
+"""Kinds that are remembered; beyond, all are worked out anew."""
 
 
 def kind_of(actor: Any) -> Kind:
@@ -209,7 +211,14 @@ def kind_of(actor: Any) -> Kind:
     """
     kind = _kinds.get(actor)
     if kind is None:
-        kind = _class_kind(actor) if isinstance(actor, type) else _function_kind(actor)
+        if isinstance(actor, type):
+            kind = _class_kind(actor)
+        else:
+            # What stands for an actor class, as an agent does, brings its kind.
+            kind = getattr(actor, "actor_kind", None) or _function_kind(actor)
+        if len(_kinds) >= KINDS_KEPT:
+            # Closures and partials are new each time, and so would be kept for ever.
+            _kinds.clear()
         _kinds[actor] = kind
     return kind
 

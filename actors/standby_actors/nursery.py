@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 import trio
 
@@ -17,6 +17,10 @@ from .names import Names
 from .ref import Ref
 from .reply import Reply
 from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .subagent import Subagent, SubagentOptions, SubagentStart
 
 M = TypeVar("M")
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -59,6 +63,11 @@ class Nursery:
         return await self._block.__aexit__(kind, error, trace)
 
     @property
+    def root(self) -> Cell[Any]:
+        """The cell that its actors are children of."""
+        return self._block.root
+
+    @property
     def name(self) -> str:
         """The first part of the path of everything inside."""
         return self._block.name
@@ -68,6 +77,10 @@ class Nursery:
         """Names and groups of this block and those inside it."""
         return self._block.names
 
+    @overload
+    def spawn(
+        self, actor: Agent | SubagentStart, /, **options: Unpack[SubagentOptions]
+    ) -> Subagent: ...
     @overload
     def spawn(
         self,
@@ -85,11 +98,11 @@ class Nursery:
     ) -> Ref[M]: ...
     def spawn(  # type: ignore[misc]  # mypy takes *Args for more than *args accepts
         self,
-        actor: Callable[..., Any],
+        actor: Callable[..., Any] | Agent | SubagentStart,
         /,
         *args: Any,
-        **options: Unpack[SpawnOptions],
-    ) -> Ref[Any]:
+        **options: Any,
+    ) -> Ref[Any] | Subagent:
         """Start an actor at once; its start hook runs before its first message.
 
         Args:
@@ -107,13 +120,25 @@ class Nursery:
             ActorStopped: the block is stopping.
             NameTaken: an actor alive has that name; nothing was started.
             TypeError: `actor` is no actor.
+
+        An :class:`Agent` may stand in place of the class; then the options are
+        those of :class:`SubagentOptions`, and what comes back is the
+        :class:`Subagent`, which this block closes.
         """
+        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
+            from .subagent import spawn_in, start_of
+
+            return spawn_in(self._block.root, start_of(actor, cast("Any", options)), link=True)
         return self._block.root.spawn(
             actor,
             args,
             **options,
         )
 
+    @overload
+    async def start(
+        self, actor: Agent | SubagentStart, /, **options: Unpack[SubagentOptions]
+    ) -> Subagent: ...
     @overload
     async def start(
         self,
@@ -131,11 +156,11 @@ class Nursery:
     ) -> Ref[M]: ...
     async def start(  # type: ignore[misc]  # as above
         self,
-        actor: Callable[..., Any],
+        actor: Callable[..., Any] | Agent | SubagentStart,
         /,
         *args: Any,
-        **options: Unpack[SpawnOptions],
-    ) -> Ref[Any]:
+        **options: Any,
+    ) -> Ref[Any] | Subagent:
         """As :meth:`spawn`, but wait until the start hook is done.
 
         A start that fails is raised here and nowhere else: the actor has ended,
@@ -145,7 +170,15 @@ class Nursery:
         Raises:
             StartTimeout: the hook took longer than `start_timeout`.
             Exception: whatever the hook raised.
+
+        Of an :class:`Agent`, its session is open then.
         """
+        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
+            from .subagent import start_in, start_of
+
+            return await start_in(
+                self._block.root, start_of(actor, cast("Any", options)), link=True
+            )
         starter: Reply[Any] = Reply(None)
         child = self._block.root.spawn(
             actor,

@@ -4,307 +4,162 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Unpack, cast
+from weakref import WeakKeyDictionary
 
-import msgspec
 import trio
 from attrs import define, field
 
-from .actor import Actor
+from .actor import Actor, started
 from .agent import Agent, Lifetime, LifetimeSource, MindFunction, agent_of, resolve_lifetime
+from .budget import Budget, Refusal
+from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
-from .events import current_stream
 from .exits import ExitReason
-from .models import open_model
-from .nursery import open_nursery
+from .kind import Kind, kind_of
+from .mind import CLOSE_SECONDS, GRACE_SECONDS, Mind, Order
+from .mind import Closed as Closed
+from .nursery import Nursery, open_nursery
+from .opening import Minds, at_hand, opener
+from .prices import LIST_PRICES, Prices, price_of
 from .ref import Ref
-from .result import ChatMessage, Result, TurnError, failed, succeeded
-from .session import MessageEnded, Retrying, Session, SessionEvent, TextDelta, Turn
-from .sessions.function import FunctionSession
-from .usage import NOTHING, Usage
-
-CLOSE_SECONDS = 5.0
-"""How long export and dispose may take, together."""
-GRACE_SECONDS = 1.0
-"""How long a mind that was cut may take to let go, before nobody waits for it."""
+from .reply import Reply
+from .result import Attachment, ChatMessage, Result, TurnError
+from .session import Session, SessionEvent, Steering, ignore
+from .streaming import Stream
+from .usage import Usage
 
 _counters: Counter[str] = Counter()
 
-Cut = Literal["stopped", "aborted"]
-
-
-class Model(Protocol):
-    """Whoever opens conversations: an opened model, or a stand-in for one."""
-
-    def session(self, agent: Agent, /) -> Session:
-        """A new conversation for `agent`, which remembers nothing of any other."""
-        ...
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """What became of closing a subagent."""
-
-    closed: bool
-    """Its session was exported, if that was asked for, and let go."""
-    reason: str = ""
-    """Why not."""
-    export: str | None = None
-    """The file with its transcript."""
-
-
-_CUT = Closed(False, "close was cut")
-
 
 @define(eq=False)
-class _Order:
-    """One ask, from the call to its Result."""
+class _Resident:
+    """The subagent of one agent and key in a block that is a session."""
 
-    task: str
-    seconds: float
-    """How long its turn may take."""
-    asked_at: float
-    patience: trio.CancelScope = field(factory=trio.CancelScope)
-    """Ends the asker's waiting for a mind that does not let go."""
-    scope: trio.CancelScope | None = None
-    """The turn, once it has begun."""
-    began_at: float = math.inf
-    cut: Cut | None = None
-    why: str = ""
-    before: Usage = NOTHING
-    messages: list[ChatMessage] = field(factory=list)
-    speech: str = ""
-    """What the mind is in the middle of saying."""
-    over: trio.Event = field(factory=trio.Event)
-    result: Result | None = None
+    opening: trio.Lock = field(factory=trio.Lock)
+    subagent: Subagent | None = None
 
 
-@define(eq=False)
-class _Life:
-    """What a subagent is, apart from its mailbox."""
+_residents: WeakKeyDictionary[Nursery, dict[tuple[Agent, str], _Resident]] = WeakKeyDictionary()
 
-    id: str
-    agent: Agent
-    lifetime: Lifetime
-    session: Session
-    export_dir: Path | None
+
+class SubagentOptions(Minds, total=False):
+    """What may be said of a subagent where it is spawned; its agent says the rest."""
+
+    lifetime: Lifetime | None
+    """What is asked for here; None for what the agent wants, and "task" if it says nothing."""
+    export_dir: Path | str | None
+    """Where its transcript is written when it is closed."""
     timeout: float | None
-    opened_at: float = field(factory=trio.current_time)
-    spent: Usage = NOTHING
-    stopped: bool = False
-    stuck: bool = False
-    """A turn that was cut has not let go."""
-    last: Result | None = None
-    turn: _Order | None = None
-    orders: dict[_Order, None] = field(factory=dict[_Order, None])
-    """Everything asked and not answered, oldest first."""
-    closed_at: float | None = None
-    closing: trio.Event | None = None
-    outcome: Closed = _CUT
+    """Seconds for each turn; None for what the agent says."""
+    budget: Budget | None
+    """What it is part of; its agent's own limits count besides."""
+    prices: Prices | None
+    """What models cost; None for their public list prices."""
+    parent: str
+    """The id of the subagent that has it spawned."""
 
-    # ---- turns
 
-    async def play(self, order: _Order) -> Result:
-        """Play the turn of `order`; whatever ends it, `order.result` says how."""
-        if self.stopped:
-            return self.refuse(order, "stopped")
-        now = trio.current_time()
-        order.before, order.began_at = self.session.usage, now
-        scope = order.scope = trio.CancelScope(deadline=now + order.seconds)
-        order.patience.deadline = scope.deadline + GRACE_SECONDS
-        self.turn = order
-        self.tell("status", status="working", task=order.task)
-        turn: Turn | None = None
-        crash: BaseException | None = None
-        try:
-            with scope:
-                turn = await self.session.ask(order.task, lambda event: self._hear(order, event))
-        except Exception as raised:
-            # Not swallowed: a session never raises for its mind's failure, so
-            # this is a bug, and the cell's to deal with.
-            crash = raised
-            raise
-        finally:
-            self.turn = None
-            self.stuck = False
-            error = self._error(order, turn, crash)
-            result = self._finish(order, turn, error)
-            order.over.set()
-        return result
+class OutOfBudget(RuntimeError):
+    """Raised where a budget allows no further subagent; nothing was spawned."""
 
-    def _hear(self, order: _Order, event: SessionEvent) -> None:
-        match event:
-            case TextDelta(text):
-                order.speech += text
-                self.tell("text", delta=text)
-            case MessageEnded(message):
-                order.messages.append(message)
-                order.speech = ""
-            case Retrying(attempt, seconds, error):
-                self.tell("retry", attempt=attempt, seconds=seconds, error=error.message)
+    def __init__(self, agent: str, refusal: Refusal) -> None:
+        super().__init__(agent, refusal)
+        self.agent = agent
+        self.refusal = refusal
 
-    def _error(
-        self, order: _Order, turn: Turn | None, crash: BaseException | None
-    ) -> TurnError | None:
-        """Why there is no answer: what was asked for first, then the deadline, then the mind."""
-        if order.cut is not None:
-            return TurnError(order.cut, order.why or order.cut)
-        scope = order.scope
-        if scope is not None and (scope.cancelled_caught or trio.current_time() > scope.deadline):
-            return TurnError("timeout", f"timed out after {order.seconds:g} s", True)
-        if crash is not None:
-            return TurnError("crash", f"{type(crash).__name__}: {crash}").with_cause(crash)
-        if turn is None:
-            return TurnError("cancelled", "cut from outside")
-        return turn.error
+    def __str__(self) -> str:
+        return f"{self.agent} was not spawned: {self.refusal}"
 
-    def _finish(self, order: _Order, turn: Turn | None, error: TurnError | None) -> Result:
-        """The Result of a turn, counted and told."""
-        now = trio.current_time()
-        messages = tuple(order.messages)
-        if order.speech:
-            messages += (ChatMessage("assistant", order.speech, partial=True),)
-        usage = msgspec.structs.replace(
-            self.session.usage.delta(order.before),
-            turns=1,
-            busy_seconds=now - order.began_at,
-            wall_seconds=now - order.asked_at,
+
+class SubagentStart:
+    """How a subagent is to be spawned: it stands wherever an actor class may.
+
+    ``child(subagent(scout, model="local/smollm2"))`` has a supervisor restart it;
+    what it remembers then is its agent's `remember`.  Make it with :func:`subagent`.
+    """
+
+    __slots__ = ("actor_kind", "agent", "lifetime", "options", "source")
+
+    def __init__(self, agent: Agent, **options: Unpack[SubagentOptions]) -> None:
+        self.agent = agent
+        self.options = options
+        self.lifetime, self.source = resolve_lifetime(options.get("lifetime"), agent)
+        kind = kind_of(OpeningActor)
+        self.actor_kind = Kind(
+            make=lambda: OpeningActor(self),
+            name=agent.name,
+            receive=kind.receive,
+            is_async=True,
+            on_start=kind.on_start,
+            shutdown=kind.shutdown,
+            stop_mode=kind.stop_mode,
+            dedicated=True,
+            cut_when_withdrawn=True,
         )
-        self.spent = self.spent.accumulate(usage)
-        who = self.agent.name
-        if error is None:
-            assert turn is not None
-            result = succeeded(
-                who,
-                turn.text,
-                subagent=self.id,
-                messages=messages,
-                usage=usage,
-                value=turn.value,
-            )
-        else:
-            result = failed(who, error, subagent=self.id, messages=messages, usage=usage)
-        order.result = self.last = result
-        if current_stream().listeners:
-            self.tell("usage", **msgspec.structs.asdict(usage))
-            self.tell("status", status="idle" if result.ok else "blocked")
-        return result
 
-    def refuse(self, order: _Order, error: TurnError | Literal["stopped", "closed"]) -> Result:
-        """The Result of an ask that did not reach the mind, and so cost nothing."""
-        order.result = failed(
-            self.agent.name,
-            error,
-            subagent=self.id,
-            usage=Usage(wall_seconds=trio.current_time() - order.asked_at),
+    def __repr__(self) -> str:
+        return f"subagent({self.agent.name})"
+
+    def mind(self) -> Mind:
+        """A mind that has not begun to live, counted in its budgets.
+
+        Raises:
+            OutOfBudget: there may be no further subagent.
+            ValueError: it has a limit in dollars, and nobody says what its model costs.
+        """
+        agent, options = self.agent, self.options
+        above = options.get("budget")
+        if above is not None:
+            refusal = above.admit()
+            if refusal is not None:
+                raise OutOfBudget(agent.name, refusal)
+        _counters[agent.name] += 1
+        name = f"{agent.name}#{_counters[agent.name]}"
+        budget = above
+        if agent.limits is not None:
+            budget = Budget(agent.limits, above, name)
+        export_dir = options.get("export_dir")
+        return Mind(
+            name,
+            agent,
+            self.lifetime,
+            None if export_dir is None else Path(export_dir),
+            options.get("timeout"),
+            budget,
+            options.get("prices") or LIST_PRICES,
+            options.get("parent", ""),
         )
-        order.over.set()
-        return order.result
 
-    def ended(self, order: _Order, error: TurnError) -> Result:
-        """The Result of a turn that ended with its actor; `error` if it had not begun."""
-        return self.refuse(order, error) if order.result is None else order.result
 
-    def given_up(self, order: _Order) -> Result:
-        """The Result for an asker who does not wait longer for a mind that does not let go."""
-        if order.scope is None:
-            return self.refuse(order, "stopped")
-        self.stuck = True
-        messages = tuple(order.messages)
-        if order.speech:
-            messages += (ChatMessage("assistant", order.speech, partial=True),)
-        error = self._error(order, None, None)
-        assert error is not None
-        now = trio.current_time()
-        # What it costs is counted when it ends: it is spending still.
-        usage = Usage(turns=1, wall_seconds=now - order.asked_at)
-        return failed(self.agent.name, error, subagent=self.id, messages=messages, usage=usage)
+def subagent(agent: Agent | MindFunction, /, **options: Unpack[SubagentOptions]) -> SubagentStart:
+    """How `agent` is to be spawned, for whoever takes an actor class: a supervisor's child.
 
-    def cut(self, cut: Cut, why: str) -> bool:
-        """End the turn in flight as `cut`; the strongest reason stays."""
-        order = self.turn
-        if order is None or order.scope is None:
-            return False
-        if order.cut is None or (order.cut, cut) == ("aborted", "stopped"):
-            order.cut, order.why = cut, why
-        order.scope.cancel()
-        self.hurry(order)
-        return True
+    Args:
+        agent: who; a function is an agent of its own name.
+        options: see :class:`SubagentOptions`.
 
-    def hurry(self, order: _Order) -> None:
-        """Let the asker of `order` wait for the grace, and no longer."""
-        until = trio.current_time() + GRACE_SECONDS
-        order.patience.deadline = min(order.patience.deadline, until)
+    Raises:
+        ValueError: the lifetime is "session": that is said where it is spawned.
+    """
+    start = SubagentStart(agent_of(agent), **options)
+    if start.lifetime == "session":
+        raise no_session(start)
+    return start
 
-    # ---- ending
 
-    def stop(self) -> None:
-        """Let every turn, begun or not, end as `stopped`."""
-        if self.stopped:
-            return
-        self.stopped = True
-        self.cut("stopped", "stopped")
-        for order in self.orders:
-            if order.scope is None:
-                # Answered in its turn; or soon, if the turn before does not end.
-                self.hurry(order)
-
-    async def close(self) -> Closed:
-        """Export, then dispose; once, whoever asks, also when cancelled."""
-        if self.closing is not None:
-            with trio.CancelScope(shield=True):
-                await self.closing.wait()
-            return self.outcome
-        self.closing = trio.Event()
-        self.closed_at = trio.current_time()
-        path: Path | None = None
-        problems: list[str] = []
-        try:
-            with trio.CancelScope(deadline=self.closed_at + CLOSE_SECONDS, shield=True) as scope:
-                try:
-                    if self.export_dir is not None:
-                        path = self.session.export(self.export_dir, file_name(self.id))
-                except OSError as error:
-                    problems.append(f"export failed: {error}")
-                try:
-                    await self.session.close()
-                # The answer has been given.  A session that cannot let go must
-                # not take it back: this is told, and the record says not closed.
-                except Exception as error:
-                    problems.append(f"close failed: {type(error).__name__}: {error}")
-            if scope.cancelled_caught:
-                problems.append("close timed out")
-            if self.turn is not None:
-                problems.append("stuck: its turn does not end")
-            self.outcome = Closed(
-                not problems, "; ".join(problems), None if path is None else str(path)
-            )
-        finally:
-            self.closing.set()
-            self.tell("status", status="done")
-            self.tell(
-                "close",
-                closed=self.outcome.closed,
-                reason=self.outcome.reason,
-                export=self.outcome.export,
-                status="ok" if self.last is None else self.last.status,
-                usage=self.usage,
-            )
-        return self.outcome
-
-    @property
-    def usage(self) -> Usage:
-        """Everything spent since the spawn; its time goes on until the close."""
-        until = trio.current_time() if self.closed_at is None else self.closed_at
-        return msgspec.structs.replace(self.spent, wall_seconds=until - self.opened_at)
-
-    def tell(self, what: str, **data: Any) -> None:
-        """Put an event on the stream, if anybody listens."""
-        stream = current_stream()
-        if stream.listeners:
-            stream.emit(f"subagent.{what}", self.id, 1, "", data)
+def start_of(who: Any, options: SubagentOptions) -> SubagentStart:
+    """How to spawn `who`, an agent or what :func:`subagent` made, with these options."""
+    if not isinstance(who, SubagentStart):
+        return SubagentStart(who, **options)
+    if options:
+        raise TypeError(
+            f"{who} has its options already: say {', '.join(sorted(options))} to subagent(…)"
+        )
+    return who
 
 
 class SubagentActor(Actor):
@@ -313,24 +168,84 @@ class SubagentActor(Actor):
     stop_mode = "interrupt"
     cut_when_withdrawn = True
     shutdown = CLOSE_SECONDS + 2 * GRACE_SECONDS
+    mind: Mind
 
-    def __init__(self, life: _Life) -> None:
-        self.life = life
-
-    async def receive(self, order: _Order) -> Result:
+    async def receive(self, order: Order | str) -> Result:
         """Play one turn."""
-        return await self.life.play(order)
+        if isinstance(order, str):
+            order = Order(order, self.mind.timeout or math.inf, trio.current_time())
+        result = await self.mind.play(order)
+        if self.mind.dead is not None and as_cell(self.ref).is_kept:
+            # The answer goes out first; then whoever restarts it is told.
+            self.continue_with(self.mind.dead)
+        return result
+
+    def on_continue(self, dead: TurnError) -> None:
+        """Crash, as its session has: another life has another session."""
+        raise SessionEnded(self.mind.id, dead)
+
+
+class SharedActor(SubagentActor):
+    """A subagent whose session holds nothing open: it needs no task of its own."""
+
+    def __init__(self, mind: Mind) -> None:
+        self.mind = mind
 
     async def on_stop(self, reason: ExitReason) -> None:
         """Export and dispose, however it came to its end."""
-        await self.life.close()
+        await self.mind.close()
+
+
+class OpeningActor(SubagentActor):
+    """A subagent that opens its session, and closes it however it ends."""
+
+    dedicated = True
+
+    def __init__(self, start: SubagentStart, mind: Mind | None = None) -> None:
+        self._start = start
+        self._given = mind
+
+    async def on_start(self) -> None:
+        """Open the session of this life."""
+        rare = as_cell(self.ref).rare()
+        # The mind is the logical subagent's: it goes on where a life ended.
+        mind: Mind = rare.left or self._given or self._start.mind()
+        rare.left = self.mind = mind
+        mind.incarnation = self.ref.incarnation
+        if mind.opens is None:
+            mind.opens = opener(mind.agent, self._start.options)
+        session = await self.enter(mind.alive())
+        _priced(mind, session)
+        _tell_spawn(mind, self._start.source)
+
+
+class SessionEnded(RuntimeError):
+    """The crash of a supervised subagent whose session has ended."""
+
+    def __init__(self, subagent: str, error: TurnError) -> None:
+        super().__init__(subagent, error)
+        self.subagent = subagent
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"the session of {self.subagent} has ended: {self.error}"
 
 
 class Subagent:
-    """One live conversation with a mind; whoever spawned it, closes it."""
+    """One live conversation with a mind; whoever spawned it, closes it.
 
-    def __init__(self, life: _Life, ref: Ref[_Order]) -> None:
-        self._life = life
+    ``Subagent(ref)`` is the handle of one that a supervisor started, as in
+    ``Subagent(tree["scout"])``.
+
+    Raises:
+        TypeError: the ref is no subagent's, or it has not been started yet.
+    """
+
+    def __init__(self, ref: Ref[Any]) -> None:
+        mind = as_cell(ref).rare().left
+        if not isinstance(mind, Mind):
+            raise TypeError(f"{ref.path} is no subagent that has been started")
+        self._mind = mind
         self._ref = ref
 
     def __repr__(self) -> str:
@@ -339,43 +254,54 @@ class Subagent:
     @property
     def id(self) -> str:
         """The agent's name and a number, as in "scout#2"; unique in this process."""
-        return self._life.id
+        return self._mind.id
+
+    @property
+    def ref(self) -> Ref[Any]:
+        """Its actor: for monitors, links, names; an ask of a str is a turn."""
+        return self._ref
 
     @property
     def agent(self) -> Agent:
         """Its definition."""
-        return self._life.agent
+        return self._mind.agent
 
     @property
     def lifetime(self) -> Lifetime:
         """As it was resolved: by the argument, the agent, or the default."""
-        return self._life.lifetime
+        return self._mind.lifetime
 
     @property
     def model(self) -> str:
-        """Who answers, as in "openai/gpt-5-mini"; empty for a function."""
-        return self._life.session.model
+        """Who answers, as in "openai/gpt-5-mini"; empty for a function, or before it is open."""
+        session = self._mind.session
+        return "" if session is None else session.model
 
     @property
     def usage(self) -> Usage:
         """Everything spent since it was spawned, failed turns included."""
-        return self._life.usage
+        return self._mind.usage
+
+    @property
+    def budget(self) -> Budget | None:
+        """What it spends from."""
+        return self._mind.budget
 
     @property
     def is_stopped(self) -> bool:
         """It answers no more, and is owed a close."""
-        return self._life.stopped
+        return self._mind.stopped
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
         """Its transcript so far."""
-        return self._life.session.transcript()
+        return self._mind.transcript()
 
     async def ask(
         self,
         task: str,
         /,
-        *,
+        *attachments: Attachment,
         timeout: float | None = None,  # noqa: ASYNC109 - it begins with the turn, not with the call
     ) -> Result:
         """Play one turn, after those that were asked for before.
@@ -386,6 +312,7 @@ class Subagent:
 
         Args:
             task: what is asked.
+            attachments: pictures and files that go with it, if its session takes them.
             timeout: seconds that the turn may take once it has begun; None for
                 what the spawner said, or else the agent, or else no limit.  A
                 mind that does not let go then is left after a second more.
@@ -395,35 +322,65 @@ class Subagent:
             TypeError: the task is no text.
             ValueError: the timeout is not more than 0.
         """
-        life = self._life
+        return await self._ask(task, attachments, timeout, ignore)
+
+    def stream(
+        self,
+        task: str,
+        /,
+        *attachments: Attachment,
+        timeout: float | None = None,
+    ) -> Stream:
+        """Play one turn, and read its events while it is played; see :class:`Stream`.
+
+        The arguments are those of :meth:`ask`, and so is what it raises.
+        """
+
+        async def play(hear: Callable[[SessionEvent], None]) -> Result:
+            return await self._ask(task, attachments, timeout, hear)
+
+        return Stream(play, as_cell(self._ref).block.start_task)
+
+    async def _ask(
+        self,
+        task: str,
+        attachments: tuple[Attachment, ...],
+        timeout: float | None,  # noqa: ASYNC109 - as above
+        hear: Callable[[SessionEvent], None],
+    ) -> Result:
+        mind = self._mind
+        is_kept = as_cell(self._ref).is_kept
         if not isinstance(cast("object", task), str):
             raise TypeError(f"a task is a str, not {type(task).__name__}")
-        if life.closing is not None:
-            raise ActorStopped(life.id, "it is closed")
+        for each in attachments:
+            if not isinstance(cast("object", each), Attachment):
+                raise TypeError(f"an attachment is an Attachment, not {type(each).__name__}")
+        if mind.closing is not None and not is_kept:
+            raise ActorStopped(mind.id, "it is closed")
         seconds = next(
-            (s for s in (timeout, life.timeout, life.agent.timeout) if s is not None), math.inf
+            (s for s in (timeout, mind.timeout, mind.agent.timeout) if s is not None), math.inf
         )
         if not seconds > 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {seconds!r}")
-        order = _Order(task, seconds, trio.current_time())
-        if life.stopped:
+        order = Order(task, seconds, trio.current_time(), attachments, hear)
+        if mind.stopped:
             await trio.lowlevel.checkpoint()
-            return life.refuse(order, "stopped")
-        if life.stuck:
+            return mind.refuse(order, "stopped")
+        if mind.stuck:
             await trio.lowlevel.checkpoint()
-            return life.refuse(
-                order, TurnError("dead", f"the turn before does not end in {life.id}")
+            return mind.refuse(
+                order, TurnError("dead", f"the turn before does not end in {mind.id}")
             )
-        life.orders[order] = None
+        mind.orders[order] = None
         try:
             with order.patience:
                 return await self._answer(order)
         finally:
-            del life.orders[order]
-        return life.given_up(order)
+            del mind.orders[order]
+        return mind.given_up(order)
 
-    async def _answer(self, order: _Order) -> Result:
-        life = self._life
+    async def _answer(self, order: Order) -> Result:
+        mind = self._mind
         try:
             result: Result = await self._ref.ask(order)
         except trio.Cancelled:
@@ -433,35 +390,60 @@ class Subagent:
                     await order.over.wait()
             raise
         except ActorCrashed as error:
-            return life.ended(order, _crash(error.__cause__ or error))
+            return mind.ended(order, _crash(error.__cause__ or error))
         except ActorStopped as error:
             if order.scope is not None and order.result is not None:
                 return order.result
             if error.__cause__ is not None:
-                return life.refuse(order, TurnError("dead", str(error)).with_cause(error.__cause__))
-            return life.refuse(order, "stopped" if life.stopped else "closed")
+                return mind.refuse(order, TurnError("dead", str(error)).with_cause(error.__cause__))
+            return mind.refuse(order, "stopped" if mind.stopped else "closed")
         except MailboxFull as error:
-            return life.refuse(order, TurnError("mailbox_full", str(error), True))
+            return mind.refuse(order, TurnError("mailbox_full", str(error), True))
         except AskCycle as error:
-            return life.refuse(order, TurnError("would_deadlock", str(error)))
+            return mind.refuse(order, TurnError("would_deadlock", str(error)))
         except AskTimeout as error:
             # The deadline of an ask that the asker itself is serving.
-            return life.ended(order, TurnError("timeout", str(error), True))
+            return mind.ended(order, TurnError("timeout", str(error), True))
         return result
+
+    def steer(self, text: str) -> Steering:
+        """Put a word into the turn in flight: the mind reads it before it goes on.
+
+        "queued" if it was taken, "idle" if no turn is in flight, "unsupported" if
+        its session cannot.  A word that was not read when the turn ends is gone.
+        """
+        mind = self._mind
+        if mind.turn is None or mind.session is None:
+            return "idle"
+        return mind.session.steer(text)
+
+    def follow_up(self, text: str) -> Steering:
+        """Leave a word for the end of the turn in flight, which then goes on with it."""
+        mind = self._mind
+        if mind.turn is None or mind.session is None:
+            return "idle"
+        return mind.session.follow_up(text)
 
     def stop(self) -> None:
         """Cut the turn in flight; this one and every later ask end `stopped`.  One way.
 
         It is not closed by that: it can be exported, and its close is still owed.
         """
-        self._life.stop()
+        self._mind.stop()
+
+    def interrupt(self) -> bool:
+        """Cut the turn in flight, which ends `stopped`; False if there is none.
+
+        Later turns are played.
+        """
+        return self._mind.cut("stopped", "interrupted")
 
     def abort(self, why: str = "") -> bool:
         """Cut the turn in flight, which ends `aborted`; False if there is none.
 
         Later turns are played.
         """
-        return self._life.cut("aborted", why)
+        return self._mind.cut("aborted", why)
 
     def export(self, directory: Path | None = None) -> Path:
         """Write the transcript, whole or not at all, to a file named after the id.
@@ -474,23 +456,29 @@ class Subagent:
             ActorStopped: it is closed.
             OSError: it could not be written.
         """
-        life = self._life
-        directory = directory or life.export_dir
+        mind = self._mind
+        directory = directory or mind.export_dir
         if directory is None:
-            raise ValueError(f"{life.id} was given no directory to export to")
-        if life.closing is not None:
-            raise ActorStopped(life.id, "it is closed")
-        return life.session.export(directory, file_name(life.id))
+            raise ValueError(f"{mind.id} was given no directory to export to")
+        if mind.closing is not None or mind.session is None:
+            raise ActorStopped(mind.id, "it is closed")
+        return mind.export(directory)
 
     async def close(self) -> Closed:
         """End it: cut the turn in flight, export, dispose, in at most 5 s after the cut.
 
         Also when cancelled.  Closing twice, or at the same time, is closing once.
+        A supervisor's child is not closed: terminate it there.
+
+        Raises:
+            RuntimeError: a supervisor owns it.
         """
-        self._life.cut("stopped", "closed in mid-turn")
+        if as_cell(self._ref).is_kept:
+            raise RuntimeError(f"{self.id} is a supervisor's: terminate it there")
+        self._mind.cut("stopped", "closed in mid-turn")
         with trio.CancelScope(shield=True):
             await self._ref.stop()
-        return await self._life.close()
+        return await self._mind.close()
 
 
 @asynccontextmanager
@@ -498,105 +486,119 @@ async def spawn(
     agent: Agent | MindFunction,
     /,
     *,
-    lifetime: Lifetime | None = None,
-    model: str | Model | None = None,
-    session: Session | Callable[[Agent], Session] | None = None,
-    export_dir: Path | str | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - of each turn, not of this block
-    env: Mapping[str, str] | None = None,
+    within: Nursery | None = None,
+    key: str | None = None,
+    **options: Unpack[SubagentOptions],
 ) -> AsyncGenerator[Subagent]:
     """One subagent, for the length of the block: a nursery of one.
 
-    It is closed when the block is left, whatever happened inside.
+    It is closed when the block is left, whatever happened inside.  With lifetime
+    "session" it is the one of this agent and key that lives in `within`, spawned
+    there if there is none yet, and only that block closes it.
 
     Args:
         agent: who; a function is an agent of its own name.
-        lifetime: what is asked for here; None for what the agent wants, and
-            "task" if it says nothing.
-        model: the name of a model, or an opened one to share; None for the
-            agent's, or else the default of the environment.
-        session: the conversation to have, or what makes one; then no model is needed.
-        export_dir: where its transcript is written when it is closed.
-        timeout: seconds for each turn; None for what the agent says.
-        env: the environment to find a model by; None for the process's own.
+        within: the block that is the session.
+        key: who shares a subagent there; the agent's name unless given.
+        options: see :class:`SubagentOptions`.
 
     Raises:
         ModelError: there is no such model, or no way to ask it.
+        OutOfBudget: the budget allows no further subagent.
         ValueError: the lifetime is "session", and there is no session to live in.
     """
-    agent = agent_of(agent)
-    resolved, source = resolve_lifetime(lifetime, agent)
-    if resolved == "session":
+    start = SubagentStart(agent_of(agent), **options)
+    if start.lifetime == "session":
+        if within is None:
+            raise no_session(start)
+        yield await _within(within, start, start.agent.name if key is None else key)
+        return
+    mind = start.mind()
+    session = at_hand(start.agent, options)
+    try:
+        async with open_nursery(name=mind.id) as nursery:
+            if session is None:
+                ref = await nursery.start(OpeningActor, start, mind)
+            else:
+                mind.session = session
+                mind.opens = opener(start.agent, options, opened=1)
+                _priced(mind, session)
+                ref = nursery.spawn(SharedActor, mind)
+                as_cell(ref).rare().left = mind
+                _tell_spawn(mind, start.source)
+            subagent = Subagent(ref)
+            try:
+                yield subagent
+            finally:
+                await subagent.close()
+    finally:
+        # The stop hook has done it, unless the actor was killed before.
+        await mind.close()
+
+
+def spawn_in(owner: Cell[Any], start: SubagentStart, link: bool) -> Subagent:
+    """Spawn a subagent below `owner`, at once; it opens its session before its first turn."""
+    mind = start.mind()
+    cell = owner.spawn(OpeningActor, (start, mind), link, name=mind.id)
+    cell.rare().left = mind
+    return Subagent(cell)
+
+
+async def start_in(owner: Cell[Any], start: SubagentStart, link: bool) -> Subagent:
+    """As :func:`spawn_in`, and wait until its session is open."""
+    mind = start.mind()
+    starter: Reply[Any] = Reply(None)
+    cell = owner.spawn(OpeningActor, (start, mind), link, starter, name=mind.id)
+    cell.rare().left = mind
+    return Subagent(await started(cell, starter))
+
+
+async def _within(nursery: Nursery, start: SubagentStart, key: str) -> Subagent:
+    """The subagent of this agent and key that lives in `nursery`."""
+    resident = _residents.setdefault(nursery, {}).setdefault((start.agent, key), _Resident())
+    # Whoever asks while it is opened waits for the same one.
+    async with resident.opening:
+        there = resident.subagent
+        if there is None or not there.ref.is_alive:
+            there = resident.subagent = await start_in(nursery.root, start, True)
+        return there
+
+
+def no_session(start: SubagentStart) -> ValueError:
+    """Why a subagent of lifetime "session" cannot be spawned without a block to live in."""
+    return ValueError(
+        f'lifetime "session" of {start.agent.name!r}, by the {start.source}: there is no block'
+        " here that would be the session; name one with within=, or ask for"
+        ' "workflow" to have it live as long as this block'
+    )
+
+
+def _priced(mind: Mind, session: Session) -> None:
+    """Refuse a limit in dollars that nobody could keep."""
+    has_limit = mind.budget is not None and any(
+        each.limits.usd is not None for each in mind.budget.chain()
+    )
+    if has_limit and session.model and price_of(session.model, mind.prices) is None:
         raise ValueError(
-            f'lifetime "session" of {agent.name!r}, by the {source}: there is no block here that'
-            ' would be the session; ask for "workflow" to have it live as long as this block'
+            f"{mind.id} has a limit in dollars, and nobody says what {session.model} costs:"
+            " give its price with prices="
         )
-    _counters[agent.name] += 1
-    life_id = f"{agent.name}#{_counters[agent.name]}"
-    async with _session(agent, model, session, env) as mind:
-        life = _Life(
-            life_id,
-            agent,
-            resolved,
-            mind,
-            None if export_dir is None else Path(export_dir),
-            timeout,
-        )
-        try:
-            async with open_nursery(name=life_id) as nursery:
-                ref = nursery.spawn(SubagentActor, life)
-                _tell_spawn(life, source)
-                subagent = Subagent(life, ref)
-                try:
-                    yield subagent
-                finally:
-                    await subagent.close()
-        finally:
-            # The stop hook has done it, unless the actor was killed before.
-            await life.close()
 
 
-@asynccontextmanager
-async def _session(
-    agent: Agent,
-    model: str | Model | None,
-    session: Session | Callable[[Agent], Session] | None,
-    env: Mapping[str, str] | None,
-) -> AsyncGenerator[Session]:
-    if session is not None:
-        yield session(agent) if callable(session) else session
-    elif not isinstance(agent.mind, str):
-        yield FunctionSession(agent.mind, agent.schema)
-    elif model is not None and not isinstance(model, str):
-        yield model.session(agent)
-    else:
-        async with open_model(model or agent.model, env=env) as opened:
-            yield opened.session(agent)
-
-
-def _tell_spawn(life: _Life, source: LifetimeSource) -> None:
-    life.tell(
+def _tell_spawn(mind: Mind, source: LifetimeSource) -> None:
+    assert mind.session is not None
+    mind.tell(
         "spawn",
-        agent=life.agent.name,
-        model=life.session.model,
-        lifetime=life.lifetime,
+        agent=mind.agent.name,
+        model=mind.session.model,
+        lifetime=mind.lifetime,
         source=source,
     )
-    life.tell("status", status="idle")
+    mind.tell("status", status="idle")
 
 
 def _crash(error: BaseException) -> TurnError:
     return TurnError("crash", f"{type(error).__name__}: {error}").with_cause(error)
-
-
-def file_name(subagent: str) -> str:
-    """The id of a subagent as the name of a file, without its ending.
-
-    Examples:
-        >>> file_name("scout#2")
-        'scout-2'
-    """
-    return subagent.replace("#", "-")
 
 
 def reset_ids() -> None:

@@ -16,7 +16,7 @@ from standby_actors.errors import ActorStopped
 from standby_actors.events import emit
 from standby_actors.models import ModelError, default_model, open_model
 from standby_actors.result import Result, TurnError, failed
-from standby_actors.subagent import Model
+from standby_actors.opening import Model
 from standby_actors.subagent import spawn as spawn_subagent
 
 from .trail import Trail

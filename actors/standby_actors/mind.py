@@ -1,0 +1,574 @@
+"""What a subagent is, apart from its mailbox: a session, its turns, and what they cost.
+
+A mind outlives its session: after a restart, or when a context is full, it goes
+on with another one, and with as much memory as its agent wants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import trio
+from attrs import define, field
+
+from .agent import Agent, Lifetime
+from .budget import Budget, Refusal, Reservation
+from .context import crowded, summary_task
+from .events import current_stream
+from .guards import refusal_of_input, refusal_of_output
+from .opening import Opener
+from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
+from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
+from .session import (
+    Compacted,
+    Compacts,
+    Memory,
+    MessageEnded,
+    Resumable,
+    Retrying,
+    Session,
+    SessionEvent,
+    Steered,
+    TextDelta,
+    ThoughtDelta,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    ignore,
+)
+from .usage import NOTHING, Usage
+
+CLOSE_SECONDS = 5.0
+"""How long export and dispose may take, together."""
+GRACE_SECONDS = 1.0
+"""How long a mind that was cut may take to let go, before nobody waits for it."""
+SUMMARY_SECONDS = 120.0
+"""How long a mind may take to write down what another one is to know."""
+
+Cut = Literal["stopped", "aborted", "budget"]
+# The strongest reason that was given for a cut is the one that is told.
+_STRENGTH: dict[Cut | None, int] = {None: 0, "budget": 1, "aborted": 2, "stopped": 3}
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """What became of closing a subagent."""
+
+    closed: bool
+    """Its session was exported, if that was asked for, and let go."""
+    reason: str = ""
+    """Why not."""
+    export: str | None = None
+    """The file with its transcript."""
+
+
+CLOSE_WAS_CUT = Closed(False, "close was cut")
+
+
+@define(eq=False)
+class Order:
+    """One ask, from the call to its Result."""
+
+    task: str
+    seconds: float
+    """How long its turn may take."""
+    asked_at: float
+    attachments: tuple[Attachment, ...] = ()
+    hear: Callable[[SessionEvent], None] = ignore
+    """Told of what happens in the turn; it must not raise."""
+    patience: trio.CancelScope = field(factory=trio.CancelScope)
+    """Ends the asker's waiting for a mind that does not let go."""
+    scope: trio.CancelScope | None = None
+    """The turn, once it has begun."""
+    began_at: float = math.inf
+    is_reached: bool = False
+    """Whether the mind has seen the task."""
+    cut: Cut | None = None
+    why: str = ""
+    before: Usage = NOTHING
+    messages: list[ChatMessage] = field(factory=list)
+    speech: str = ""
+    """What the mind is in the middle of saying."""
+    over: trio.Event = field(factory=trio.Event)
+    result: Result | None = None
+
+
+@define(eq=False)
+class Mind:
+    """A session in the hands of a subagent, and everything that is counted of it."""
+
+    id: str
+    agent: Agent
+    lifetime: Lifetime
+    export_dir: Path | None = None
+    timeout: float | None = None
+    budget: Budget | None = None
+    prices: Prices = LIST_PRICES
+    parent: str = ""
+    """The subagent that had it spawned."""
+    session: Session | None = None
+    """The conversation now; None before the first, and between two."""
+    incarnation: int = 1
+    opened_at: float = field(factory=trio.current_time)
+    spent: Usage = NOTHING
+    largest: int = 0
+    """Tokens of its most expensive turn so far: what the next one is expected to cost."""
+    past: tuple[ChatMessage, ...] = ()
+    """What was said in the sessions before this one."""
+    stopped: bool = False
+    stuck: bool = False
+    """A turn that was cut has not let go."""
+    dead: TurnError | None = None
+    """Why its session answers no more."""
+    last: Result | None = None
+    turn: Order | None = None
+    orders: dict[Order, None] = field(factory=dict[Order, None])
+    """Everything asked and not answered, oldest first."""
+    closed_at: float | None = None
+    closing: trio.Event | None = None
+    outcome: Closed = CLOSE_WAS_CUT
+    opens: Opener | None = None
+    """Opens its sessions; None where it was given the only one."""
+    _stack: AsyncExitStack | None = None
+
+    # ---- sessions
+
+    @asynccontextmanager
+    async def alive(self) -> AsyncGenerator[Session]:
+        """A session, open for one life of the actor, and closed however that ends.
+
+        A second life begins with what the agent wants to have remembered.
+        """
+        memory = await self._memory() if self.incarnation > 1 else None
+        # Nothing of the life before holds for this one.
+        self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
+        try:
+            yield await self._enter(memory)
+        finally:
+            try:
+                await self.close()
+            finally:
+                await self._leave()
+
+    async def _enter(self, memory: Memory | None) -> Session:
+        assert self.opens is not None
+        stack = AsyncExitStack()
+        self.session = await stack.enter_async_context(self.opens(memory))
+        self._stack = stack
+        return self.session
+
+    async def _leave(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def _memory(self) -> Memory | None:
+        """What a life after the first is to know, as its agent says."""
+        remember = self.agent.remember
+        if remember == "replay":
+            session: Any = self.session
+            resume = session.resume_id if isinstance(session, Resumable) else ""
+            return Memory(self.transcript(), resume=resume)
+        if remember == "summary":
+            return await self._summarised(self.transcript())
+        return None
+
+    async def _summarised(self, said: tuple[ChatMessage, ...]) -> Memory:
+        """A memory in short, written by a session that is opened for it."""
+        assert self.opens is not None
+        if not said:
+            return Memory()
+        async with self.opens(None) as writer:
+            with trio.fail_after(SUMMARY_SECONDS):
+                turn = await writer.ask(summary_task(said), ignore)
+            self._charge(writer.usage)
+        if turn.error is not None:
+            raise NoSummary(self.id, turn.error)
+        return Memory(said, turn.text)
+
+    async def _make_room(self, level: int, limit: int) -> TurnError | None:
+        """Do what the agent wants done when its context is nearly full."""
+        policy = self.agent.context
+        self.tell("context", tokens=level, limit=limit, policy=policy)
+        full = TurnError(
+            "context_overflow",
+            f"the context of {self.id} holds {level} of {limit} tokens, more than"
+            f" {self.agent.context_threshold:.0%}, and its agent says context={policy!r}",
+        )
+        if policy == "fail":
+            return full
+        session = self.session
+        assert session is not None
+        if policy == "compact" and isinstance(session, Compacts):
+            error = await session.compact(lambda event: self._tell(event))
+            return None if error is None else TurnError("context_overflow", str(error))
+        if self.opens is None:
+            return TurnError("context_overflow", f"{full.message}, but it has one session only")
+        try:
+            memory = await self._summarised(self.transcript())
+        except NoSummary as error:
+            return TurnError("context_overflow", str(error)).with_cause(error)
+        self.past = self.transcript()
+        await session.close()
+        await self._leave()
+        # What it is shown is the summary; what was said stays in the transcript.
+        await self._enter(Memory(summary=memory.summary))
+        self.tell("handover", summary=len(memory.summary))
+        return None
+
+    def transcript(self) -> tuple[ChatMessage, ...]:
+        """Everything said so far, in all sessions."""
+        return self.past if self.session is None else (*self.past, *self.session.transcript())
+
+    # ---- turns
+
+    async def play(self, order: Order) -> Result:
+        """Play the turn of `order`; whatever ends it, `order.result` says how."""
+        if self.stopped:
+            return self.refuse(order, "stopped")
+        if self.dead is not None:
+            return self.refuse(order, self.dead)
+        reservation = self._reserve()
+        if isinstance(reservation, Refusal):
+            return self.refuse(order, TurnError("budget", reservation.reason))
+        before = self.spent
+        try:
+            return await self._play(order, reservation)
+        finally:
+            if reservation is not None:
+                reservation.settle(self.spent.delta(before))
+
+    async def _play(self, order: Order, reservation: Reservation | None) -> Result:
+        assert self.session is not None
+        now = trio.current_time()
+        left = math.inf if self.budget is None else self.budget.seconds_left
+        scope = order.scope = trio.CancelScope(deadline=now + min(order.seconds, left))
+        order.before, order.began_at = self.session.usage, now
+        order.patience.deadline = scope.deadline + GRACE_SECONDS
+        self.turn = order
+        self.tell("status", status="working", task=order.task)
+        turn: Turn | None = None
+        crash: BaseException | None = None
+
+        def hear(event: SessionEvent) -> None:
+            self._hear(order, event)
+            if reservation is not None:
+                self._watch_cost(order, reservation)
+
+        try:
+            with scope:
+                turn = await self._turn(order, hear)
+        except Exception as raised:
+            # Not swallowed: a session never raises for its mind's failure, so
+            # this is a bug, and the cell's to deal with.
+            crash = raised
+            raise
+        finally:
+            self.turn = None
+            self.stuck = False
+            if turn is not None and turn.dead:
+                self.dead = turn.error or TurnError("dead", f"the session of {self.id} has ended")
+            error = self._error(order, turn, crash, left)
+            result = self._finish(order, turn, error)
+            order.over.set()
+        return result
+
+    async def _turn(self, order: Order, hear: Callable[[SessionEvent], None]) -> Turn:
+        """One turn of the session, if its task may reach it and there is room for it."""
+        refusal = await refusal_of_input(self.agent, order.task)
+        if refusal is not None:
+            return Turn(error=refusal)
+        assert self.session is not None
+        room = crowded(self.agent, self.session)
+        if room is not None:
+            overflow = await self._make_room(*room)
+            if overflow is not None:
+                return Turn(error=overflow)
+        session = self.session
+        order.before, order.is_reached = session.usage, True
+        turn = await session.ask(order.task, hear, order.attachments)
+        if turn.error is not None:
+            return turn
+        refusal = await refusal_of_output(self.agent, turn.text)
+        return turn if refusal is None else msgspec.structs.replace(turn, error=refusal)
+
+    def _hear(self, order: Order, event: SessionEvent) -> None:
+        match event:
+            case TextDelta(text):
+                order.speech += text
+            case MessageEnded(message):
+                order.messages.append(message)
+                order.speech = ""
+            case _:
+                pass
+        self._tell(event)
+        order.hear(event)
+
+    def _tell(self, event: SessionEvent) -> None:
+        if not current_stream().listeners:
+            return
+        match event:
+            case TextDelta(text):
+                self.tell("text", delta=text)
+            case ThoughtDelta(text):
+                self.tell("thought", delta=text)
+            case Retrying(attempt, seconds, error):
+                self.tell("retry", attempt=attempt, seconds=seconds, error=error.message)
+            case ToolStarted(call):
+                self.tell("tool", call=call.id, name=call.name, arguments=call.arguments)
+            case ToolEnded(call, output, is_error, seconds):
+                self.tell(
+                    "tool_end",
+                    call=call.id,
+                    name=call.name,
+                    is_error=is_error,
+                    seconds=seconds,
+                    output=output,
+                )
+            case Steered(text):
+                self.tell("steer", text=text)
+            case Compacted(before, after):
+                self.tell("compacted", before=before, after=after)
+            case MessageEnded():
+                pass
+
+    # ---- what it costs
+
+    def _reserve(self) -> Reservation | Refusal | None:
+        if self.budget is None:
+            return None
+        tokens = max(self.largest, self.agent.max_tokens or 0)
+        price = self._price()
+        usd = 0.0 if price is None else tokens * price.output / 1_000_000
+        return self.budget.reserve(tokens=tokens, usd=usd)
+
+    def _watch_cost(self, order: Order, reservation: Reservation) -> None:
+        """Cut a turn that spends more than there is."""
+        assert self.session is not None
+        assert self.budget is not None
+        so_far = self._priced(self.session.usage.delta(order.before))
+        refusal = self.budget.exceeded(so_far, reservation)
+        if refusal is not None:
+            self.cut("budget", refusal.reason)
+
+    def _price(self) -> Price | None:
+        return None if self.session is None else price_of(self.session.model, self.prices)
+
+    def _priced(self, usage: Usage) -> Usage:
+        """`usage` with what it costs, where the provider has not said so."""
+        price = self._price()
+        if usage.cost_usd or price is None:
+            return usage
+        return msgspec.structs.replace(usage, cost_usd=cost_of(usage, price))
+
+    def _charge(self, usage: Usage) -> None:
+        """Count what was spent beside the turns."""
+        beside = msgspec.structs.replace(self._priced(usage), context_tokens=None)
+        self.spent = self.spent.accumulate(beside)
+
+    # ---- how a turn ends
+
+    def _error(
+        self,
+        order: Order,
+        turn: Turn | None,
+        crash: BaseException | None,
+        left: float = math.inf,
+    ) -> TurnError | None:
+        """Why there is no answer: what was asked for first, then the deadline, then the mind."""
+        if order.cut in ("stopped", "aborted"):
+            return TurnError(order.cut, order.why or order.cut)
+        scope = order.scope
+        if scope is not None and trio.current_time() >= scope.deadline:
+            if order.seconds > left:
+                return TurnError("budget", f"the time of the budget of {self.id} is up")
+            late = scope.cancelled_caught or trio.current_time() > scope.deadline
+            if late:
+                return TurnError("timeout", f"timed out after {order.seconds:g} s", True)
+        if order.cut == "budget":
+            return TurnError("budget", order.why)
+        if crash is not None:
+            return TurnError("crash", f"{type(crash).__name__}: {crash}").with_cause(crash)
+        if turn is None:
+            return TurnError("cancelled", "cut from outside")
+        return turn.error
+
+    def _finish(self, order: Order, turn: Turn | None, error: TurnError | None) -> Result:
+        """The Result of a turn, counted and told."""
+        assert self.session is not None
+        now = trio.current_time()
+        messages = tuple(order.messages)
+        if order.speech:
+            messages += (ChatMessage("assistant", order.speech, partial=True),)
+        usage = msgspec.structs.replace(
+            self._priced(self.session.usage.delta(order.before)),
+            turns=1 if order.is_reached else 0,
+            busy_seconds=now - order.began_at,
+            wall_seconds=now - order.asked_at,
+        )
+        self.spent = self.spent.accumulate(usage)
+        self.largest = max(self.largest, usage.input_tokens + usage.output_tokens)
+        who = self.agent.name
+        if error is None:
+            assert turn is not None
+            result = succeeded(
+                who,
+                turn.text,
+                subagent=self.id,
+                messages=messages,
+                usage=usage,
+                value=turn.value,
+            )
+        else:
+            result = failed(who, error, subagent=self.id, messages=messages, usage=usage)
+        order.result = self.last = result
+        if current_stream().listeners:
+            self.tell("usage", **msgspec.structs.asdict(usage))
+            self.tell("status", status="idle" if result.ok else "blocked")
+        return result
+
+    def refuse(self, order: Order, error: TurnError | Literal["stopped", "closed"]) -> Result:
+        """The Result of an ask that did not reach the mind, and so cost nothing."""
+        order.result = failed(
+            self.agent.name,
+            error,
+            subagent=self.id,
+            usage=Usage(wall_seconds=trio.current_time() - order.asked_at),
+        )
+        order.over.set()
+        return order.result
+
+    def ended(self, order: Order, error: TurnError) -> Result:
+        """The Result of a turn that ended with its actor; `error` if it had not begun."""
+        return self.refuse(order, error) if order.result is None else order.result
+
+    def given_up(self, order: Order) -> Result:
+        """The Result for an asker who does not wait longer for a mind that does not let go."""
+        if order.scope is None:
+            return self.refuse(order, "stopped")
+        self.stuck = True
+        messages = tuple(order.messages)
+        if order.speech:
+            messages += (ChatMessage("assistant", order.speech, partial=True),)
+        error = self._error(order, None, None)
+        assert error is not None
+        now = trio.current_time()
+        # What it costs is counted when it ends: it is spending still.
+        usage = Usage(turns=1, wall_seconds=now - order.asked_at)
+        return failed(self.agent.name, error, subagent=self.id, messages=messages, usage=usage)
+
+    def cut(self, cut: Cut, why: str) -> bool:
+        """End the turn in flight as `cut`; the strongest reason stays."""
+        order = self.turn
+        if order is None or order.scope is None:
+            return False
+        if _STRENGTH[cut] > _STRENGTH[order.cut]:
+            order.cut, order.why = cut, why
+        order.scope.cancel()
+        self.hurry(order)
+        return True
+
+    def hurry(self, order: Order) -> None:
+        """Let the asker of `order` wait for the grace, and no longer."""
+        until = trio.current_time() + GRACE_SECONDS
+        order.patience.deadline = min(order.patience.deadline, until)
+
+    # ---- ending
+
+    def stop(self) -> None:
+        """Let every turn, begun or not, end as `stopped`."""
+        if self.stopped:
+            return
+        self.stopped = True
+        self.cut("stopped", "stopped")
+        for order in self.orders:
+            if order.scope is None:
+                # Answered in its turn; or soon, if the turn before does not end.
+                self.hurry(order)
+
+    async def close(self) -> Closed:
+        """Export, then dispose; once, whoever asks, also when cancelled."""
+        if self.closing is not None:
+            with trio.CancelScope(shield=True):
+                await self.closing.wait()
+            return self.outcome
+        self.closing = trio.Event()
+        self.closed_at = trio.current_time()
+        path: Path | None = None
+        problems: list[str] = []
+        try:
+            with trio.CancelScope(deadline=self.closed_at + CLOSE_SECONDS, shield=True) as scope:
+                try:
+                    if self.export_dir is not None:
+                        path = self.export(self.export_dir)
+                except OSError as error:
+                    problems.append(f"export failed: {error}")
+                try:
+                    if self.session is not None:
+                        await self.session.close()
+                # The answer has been given.  A session that cannot let go must
+                # not take it back: this is told, and the record says not closed.
+                except Exception as error:
+                    problems.append(f"close failed: {type(error).__name__}: {error}")
+            if scope.cancelled_caught:
+                problems.append("close timed out")
+            if self.turn is not None:
+                problems.append("stuck: its turn does not end")
+            self.outcome = Closed(
+                not problems, "; ".join(problems), None if path is None else str(path)
+            )
+        finally:
+            self.closing.set()
+            self.tell("status", status="done")
+            self.tell(
+                "close",
+                closed=self.outcome.closed,
+                reason=self.outcome.reason,
+                export=self.outcome.export,
+                status="ok" if self.last is None else self.last.status,
+                usage=self.usage,
+            )
+        return self.outcome
+
+    def export(self, directory: Path) -> Path:
+        """Write the transcript of the session now, whole or not at all."""
+        assert self.session is not None
+        return self.session.export(directory, file_name(self.id))
+
+    @property
+    def usage(self) -> Usage:
+        """Everything spent since the spawn; its time goes on until the close."""
+        until = trio.current_time() if self.closed_at is None else self.closed_at
+        return msgspec.structs.replace(self.spent, wall_seconds=until - self.opened_at)
+
+    def tell(self, what: str, **data: Any) -> None:
+        """Put an event on the stream, if anybody listens."""
+        stream = current_stream()
+        if stream.listeners:
+            stream.emit(f"subagent.{what}", self.id, self.incarnation, self.parent, data)
+
+
+class NoSummary(RuntimeError):
+    """Raised where a mind was to write down what it knows, and did not."""
+
+    def __init__(self, subagent: str, error: TurnError) -> None:
+        super().__init__(subagent, error)
+        self.subagent = subagent
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"what {self.subagent} knows could not be summarised: {self.error}"
+
+
+def file_name(subagent: str) -> str:
+    """The id of a subagent as the name of a file, without its ending.
+
+    Examples:
+        >>> file_name("scout#2")
+        'scout-2'
+    """
+    return subagent.replace("#", "-")

@@ -1,0 +1,118 @@
+"""Who answers for an agent: from what the spawner and the agent say to an open session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeAlias, TypedDict
+
+from .agent import Agent
+from .models import open_model
+from .session import Backend, Memory, Recalls, Session
+from .sessions import backends
+from .sessions.function import FunctionSession
+
+
+class Model(Protocol):
+    """Whoever opens conversations that hold nothing: an opened model, or a stand-in for one."""
+
+    def session(self, agent: Agent, /) -> Session:
+        """A new conversation for `agent`, which remembers nothing of any other."""
+        ...
+
+
+SessionMaker: TypeAlias = Callable[[Agent], Session]
+
+Opener: TypeAlias = Callable[[Memory | None], AbstractAsyncContextManager[Session]]
+"""Opens a session, with what it is to remember, for the length of a block."""
+
+
+class Minds(TypedDict, total=False):
+    """Who is to answer, as whoever spawns can say it; the first that is given counts."""
+
+    session: Session | SessionMaker | None
+    """The conversation to have, or what makes one."""
+    backend: Backend | None
+    """Whoever opens sessions, for agents that are no functions."""
+    model: str | Model | None
+    """The name of a model, or an opened one to share; None for the agent's, or
+    else the default of the environment."""
+    env: Mapping[str, str] | None
+    """The environment to find a model by; None for the process's own."""
+
+
+class CannotRecall(RuntimeError):
+    """Raised where a session that was given cannot be opened a second time."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(agent)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} was given one session, which cannot be opened anew;"
+            " give a function that makes sessions, or a model"
+        )
+
+
+def at_hand(agent: Agent, minds: Minds) -> Session | None:
+    """The session of `agent`, where opening it needs no waiting and holds nothing."""
+    session = minds.get("session")
+    if session is not None:
+        return session(agent) if callable(session) else session
+    if not isinstance(agent.mind, str):
+        return FunctionSession(agent.mind, agent.schema)
+    model = minds.get("model")
+    if minds.get("backend") is None and model is not None and not isinstance(model, str):
+        return model.session(agent)
+    return None
+
+
+def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
+    """What opens sessions for `agent`, of which `opened` have been opened already.
+
+    What it opens raises :class:`~standby_actors.models.ModelError` where there
+    is no such model, or no way to ask it, and :class:`CannotRecall` where the
+    one session that was given is to be opened again.
+    """
+
+    @asynccontextmanager
+    async def open_session(memory: Memory | None) -> AsyncGenerator[Session]:
+        nonlocal opened
+        opened += 1
+        given: Any = minds.get("session")
+        if opened > 1 and given is not None and not callable(given):
+            raise CannotRecall(agent.name)
+        session = at_hand(agent, minds)
+        if session is not None:
+            _recall(session, memory)
+            yield session
+            return
+        backend = minds.get("backend")
+        if backend is None and agent.backend is not None:
+            backend = _backend(agent, minds)
+        if backend is not None:
+            async with backend.open(agent, memory) as session:
+                yield session
+            return
+        name: Any = minds.get("model") or agent.model
+        async with open_model(name, env=minds.get("env")) as model:
+            session = model.session(agent)
+            _recall(session, memory)
+            yield session
+
+    return open_session
+
+
+def _backend(agent: Agent, minds: Minds) -> Backend | None:
+    """The backend that `agent` names; None for the chat models."""
+    named: Any = agent.backend
+    if isinstance(named, str):
+        return backends.named(named, minds.get("env"))
+    backend: Backend | None = named  # an object that opens sessions
+    return backend
+
+
+def _recall(session: Session, memory: Memory | None) -> None:
+    if memory is not None and isinstance(session, Recalls):
+        session.recall(memory)

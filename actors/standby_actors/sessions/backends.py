@@ -1,0 +1,43 @@
+"""Coding agents by name: which module opens their sessions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from attrs import define
+
+from ..agent import Agent
+from ..session import Memory, Session
+
+_OPENS = {
+    "pi": ("pi", "open_pi"),
+    "codex": ("codex", "open_codex"),
+    "claude": ("claude", "open_claude"),
+    "acp": ("acp", "open_acp"),
+}
+
+
+@define(eq=False)
+class CodingAgent:
+    """A command line that is a coding agent, as a backend."""
+
+    name: str
+    env: Mapping[str, str] | None = None
+    """What its environment is taken from; None for the process's own."""
+
+    def open(
+        self, agent: Agent, /, memory: Memory | None = None
+    ) -> AbstractAsyncContextManager[Session]:
+        """Start it, and end it with everything that it started when the block is left."""
+        module, function = _OPENS[self.name]
+        opens: Any = getattr(importlib.import_module(f".{module}", __package__), function)
+        opened: AbstractAsyncContextManager[Session] = opens(agent, env=self.env, memory=memory)
+        return opened
+
+
+def named(name: str, env: Mapping[str, str] | None) -> CodingAgent | None:
+    """The coding agent called `name`; None if that is no coding agent."""
+    return CodingAgent(name, env) if name in _OPENS else None
