@@ -172,7 +172,8 @@ class Actor:
         while it enters, it is not entered.
 
         Raises:
-            RuntimeError: the actor is not dedicated, or this is not its own turn.
+            RuntimeError: the actor is not dedicated, this is not its own turn, or the
+                turn may be cut (``stop_mode = "interrupt"``) and is not its start.
         """
         cell = self._cell
         if not cell.kind.dedicated:
@@ -183,6 +184,11 @@ class Actor:
         if cell.extra is None or cell.extra.worker is not trio.lowlevel.current_task():
             raise RuntimeError(f"enter() of {cell.path} is called by a hook or handler of its own")
         rare = cell.rare()
+        if rare.turn_scope is not None:
+            raise RuntimeError(
+                f"{cell.path} may be cut in the middle of a turn, and what this one enters"
+                " would stay: call enter() in its start hook"
+            )
         if rare.entered is None:
             rare.entered = contextlib.AsyncExitStack()
         return await rare.entered.enter_async_context(manager)

@@ -620,7 +620,11 @@ async def _turn(block: Block, cell: Cell[Any], message: Any) -> bool:
     kind = cell.kind
     life = extra.message
     try:
-        if kind.stop_mode == "interrupt" or kind.cut_when_withdrawn:
+        # What the start hook enters stays open, so no scope of its turn may stand around
+        # it; cutting it is cutting the life, which has not begun.
+        if (kind.stop_mode == "interrupt" or kind.cut_when_withdrawn) and not (
+            type(message) is System and message.label == "on_start"
+        ):
             value = None
             with trio.CancelScope() as scope:
                 rare.turn_scope = scope
@@ -631,6 +635,8 @@ async def _turn(block: Block, cell: Cell[Any], message: Any) -> bool:
         else:
             value = await _call(cell, message)
     except BaseException as error:
+        if extra.drop and isinstance(error, GeneratorExit):
+            raise  # nobody's error: the pump drops it, as it swallowed its cancellation
         # Killed, the whole life ends here; its Cancelled has done its work.
         block.failed(cell, error, message)
         return True

@@ -48,8 +48,10 @@ class Stream:
         """What the turn came to.
 
         Raises:
-            RuntimeError: it is not over.
+            RuntimeError: it is not over, or it was cut by leaving the block.
         """
+        if self._result is None and self._scope.cancel_called:
+            raise RuntimeError("the turn was cut: its block was left before its events ended")
         if self._result is None:
             raise RuntimeError("the turn is not over: read its events to the end first")
         return self._result

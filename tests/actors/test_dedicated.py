@@ -236,6 +236,37 @@ async def test_leaving_is_bounded_by_its_shutdown(autojump_clock: MockClock) -> 
     assert LOG == ["on_stop", "cut two", "cut one"]
 
 
+async def test_one_that_may_be_cut_enters_in_its_start_hook_only(
+    autojump_clock: MockClock,
+) -> None:
+    before = tasks()
+    async with open_nursery() as nursery:
+        actor = await apart(nursery, Keeping, stop_mode="interrupt")
+        with pytest.raises(ActorCrashed, match="in its start hook") as caught:
+            await actor.ask("three")
+        assert isinstance(caught.value.__cause__, RuntimeError)
+        await actor.join()
+        again = await apart(nursery, Keeping, stop_mode="interrupt")
+        again.tell("wait")
+        await trio.sleep(1)
+        assert await again.stop() == Shutdown()
+    assert LOG == ["on_stop", "left two", "left one"] * 2
+    assert tasks() == before
+
+
+async def test_a_start_that_is_cut_leaves_what_it_had_entered(autojump_clock: MockClock) -> None:
+    class Slow(Keeping):
+        async def on_start(self) -> None:
+            await super().on_start()
+            await trio.sleep_forever()
+
+    async with open_nursery() as nursery:
+        actor = nursery.spawn(Slow, stop_mode="interrupt")
+        await trio.sleep(1)
+        assert await actor.stop() == Shutdown()
+    assert LOG == ["cut two", "cut one"]
+
+
 async def test_only_a_dedicated_actor_keeps_something_open(autojump_clock: MockClock) -> None:
     async with open_nursery() as nursery:
         actor = await apart(nursery, Keeping, dedicated=False)
