@@ -17,6 +17,8 @@ same order, so that it survives a trip between processes.
 
 from __future__ import annotations
 
+from .failure import described
+
 
 class ActorError(Exception):
     """Base of the errors that concern one actor, named by :attr:`actor`."""
@@ -35,7 +37,7 @@ class ActorCrashed(ActorError):
 
     def __str__(self) -> str:
         cause = self.__cause__
-        why = f": {type(cause).__name__}: {cause}" if cause is not None else ""
+        why = f": {described(cause)}" if cause is not None else ""
         return f"actor {self.actor} crashed while it handled the message{why}"
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
+from .failure import described
+
 
 @frozen
 class Normal:
@@ -46,7 +48,7 @@ class Crashed:
     error: BaseException
 
     def __str__(self) -> str:
-        return f"crashed ({type(self.error).__name__}: {self.error})"
+        return f"crashed ({described(self.error)})"
 
 
 @frozen

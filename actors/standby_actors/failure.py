@@ -95,3 +95,19 @@ def _is_fatal(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(_is_fatal(each) for each in error.exceptions)
     return not isinstance(error, Exception | trio.Cancelled)
+
+
+def described(error: BaseException) -> str:
+    """The type of `error` and what it says, also where it cannot say anything.
+
+    Examples:
+        >>> described(KeyError("k"))
+        "KeyError: 'k'"
+    """
+    try:
+        says = str(error)
+    # Its words are the program's own code.  Who reports a crash must outlive them:
+    # it is the pump, or a supervisor in the middle of a restart.
+    except Exception as broken:
+        says = f"(its own words failed: {type(broken).__name__})"
+    return f"{type(error).__name__}: {says}"

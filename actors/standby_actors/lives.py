@@ -6,6 +6,7 @@ the owner.  What makes it end is decided in :mod:`stopping` and :mod:`outcomes`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -241,7 +242,9 @@ class Lives(Mail):
         Whoever catches it can see from a note that it was the actor at `path`.
         """
         if not any(each is error for each in self.errors):
-            error.add_note(f"in the actor {path}")
+            # One that may not be changed, a frozen dataclass, has no room for a note.
+            with contextlib.suppress(AttributeError):
+                error.add_note(f"in the actor {path}")
             self.errors.append(error)
         self.body_scope.cancel(reason="an actor crashed")
 

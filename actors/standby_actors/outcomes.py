@@ -13,7 +13,7 @@ from typing import Any
 from .cell import HELD, Cell, System, asked
 from .errors import ActorStopped, AskTimeout
 from .exits import Crashed, Killed
-from .failure import Crash, Fatal, WasCut, judge
+from .failure import Crash, Fatal, WasCut, described, judge
 from .later import Later
 from .reply import ERROR, Reply, crashed, resolve
 from .stopping import Stopping
@@ -157,7 +157,7 @@ class Outcomes(Stopping):
     def _crash(self, cell: Cell[Any], error: BaseException, message: Any) -> None:
         self.crashes += 1
         if self.stream.listeners:
-            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+            self.emit("actor.crashed", cell, error=described(error))
         extra = cell.extra
         assert extra is not None
         if extra.rare is not None and not extra.rare.handled_start:
@@ -177,14 +177,14 @@ class Outcomes(Stopping):
             return
         self.crashes += 1
         if self.stream.listeners:
-            self.emit("actor.crashed", cell, error=f"{type(error).__name__}: {error}")
+            self.emit("actor.crashed", cell, error=described(error))
         extra.reason = Crashed(error)
         self.kill(cell, Killed())
 
     def _report_masked(self, cell: Cell[Any], error: BaseException) -> None:
         self.masked += 1
         if self.stream.listeners:
-            self.emit("actor.masked", cell, error=f"{type(error).__name__}: {error}")
+            self.emit("actor.masked", cell, error=described(error))
         logger.warning(
             "actor %s: an error was possibly masked by its cancellation", cell.path, exc_info=error
         )

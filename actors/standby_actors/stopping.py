@@ -16,7 +16,7 @@ from trio.lowlevel import enable_ki_protection
 from . import traps
 from .cell import Cell, System, youngest
 from .exits import Crashed, ExitReason, Killed, Linked, Shutdown, Stuck
-from .lives import Lives
+from .lives import Lives, is_stuck
 from .reply import ERROR, resolve
 from .tree import await_frames
 
@@ -121,6 +121,9 @@ class Stopping(Lives):
                 self._stop_last(cell, children)
             extra.advancing = False
             if children:
+                if self._is_held(cell):
+                    self._give_up_waiting(cell)
+                    self._set_aside(cell)
                 return  # the end of one of them gives us our next turn
         rare = extra.rare
         if kind.on_stop is not None and not extra.hooked and (rare is None or rare.handled_start):
@@ -142,6 +145,8 @@ class Stopping(Lives):
                 self.end(child, _SHUTDOWN)
             elif child.actor is None:
                 self.forsake(child)
+            elif is_stuck(child):
+                return  # it stands first: nobody else is left
             else:
                 self.begin_stop(child, _SHUTDOWN)
                 if child.actor is not None:
@@ -264,19 +269,64 @@ class Stopping(Lives):
         if self.stream.listeners:
             self.emit("actor.stuck", cell, stack=stuck.stack)
         logger.error("%s", stuck)
-        self.names.forget(cell, rare.name, rare.groups)
-        stoppers, rare.stoppers = rare.stoppers, None
-        for stopper in stoppers or ():
-            resolve(stopper, stuck)
+        self._part_with(cell, stuck)
         if rare.starter is not None:
             starter, rare.starter = rare.starter, None
             resolve(starter, rare.start_error or cell.stopped_error(), ERROR)
         if extra.worker is not None:
             traps.pierce(extra.worker, extra.scope)
         rare.deadline = self.timers.after(self.grace, self._drop, cell)
+        self._set_aside(cell)
+
+    def _set_aside(self, cell: Cell[Any]) -> None:
+        """Let the stop of who owns a stuck `cell` go on with its other children.
+
+        Once nobody else is left, whoever waits for that stop is told of `cell`, and
+        so are those who wait for the owners above.
+        """
+        while (owner := cell.parent) is not None and owner.actor is not None:
+            above = owner.extra
+            assert above is not None
+            assert above.children is not None
+            # The last is stopped first: those that are stuck stand before all others.
+            above.children = {cell: None, **above.children}
+            if not (above.stopping or above.killed):
+                return
+            self.enqueue(owner)
+            if not self._is_held(owner):
+                return
+            self._give_up_waiting(owner)
+            cell = owner
+
+    def _is_held(self, cell: Cell[Any]) -> bool:
+        """Whether nothing but stuck children keeps `cell` from its end; then once only."""
+        extra = cell.extra
+        if extra is None or not extra.children or cell.parent is None:
+            return False
+        if not is_stuck(youngest(extra.children)):
+            return False
+        return not self.is_busy(cell) and not is_stuck(cell)
+
+    def _give_up_waiting(self, cell: Cell[Any]) -> None:
+        """Tell who waits for the stop of `cell` that it does not come to its end."""
+        cell.rare().stuck = True
+        self._part_with(cell, self.stuck_report(cell))
+
+    def _part_with(self, cell: Cell[Any], stuck: Stuck) -> None:
+        """Free what a stuck `cell` holds of others: its name, its mail, who waits for its stop."""
+        rare = cell.rare()
+        self.names.forget(cell, rare.name, rare.groups)
+        assert cell.extra is not None
+        if rare.keeper is not None and not rare.keeper.keeps(cell, cell.extra.reason or Killed()):
+            self.drain(cell)  # there will be no next life to handle it
+        stoppers, rare.stoppers = rare.stoppers, None
+        for stopper in stoppers or ():
+            resolve(stopper, stuck)
 
     def stuck_report(self, cell: Cell[Any]) -> Stuck:
-        """What is known of an actor that does not end."""
+        """What is known of an actor that does not end, or of who below it does not."""
+        while not self.is_busy(cell) and cell.extra is not None and cell.extra.children:
+            cell = youngest(cell.extra.children)
         coro = cell.extra.coro if cell.extra is not None else None
         return Stuck(cell.path, "\n".join(f"  {frame}" for frame in await_frames(coro)))
 

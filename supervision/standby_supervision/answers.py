@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from standby_actors import Ref
+from standby_actors import Ref, Stuck
 
 from .child import ChildSpec
 
@@ -83,7 +83,7 @@ StartAnswer = (
     | WrongStrategy
 )
 RestartAnswer = Started | Ignored | StartError | Running | Restarting | NotFound | WrongStrategy
-TerminateAnswer = Done | NotFound | WrongStrategy
+TerminateAnswer = Done | Stuck | NotFound | WrongStrategy
 DeleteAnswer = Done | Running | Restarting | NotFound | WrongStrategy
 UpdateAnswer = Done | Refused
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from standby_actors import ActorError
+from standby_actors.failure import described
 
 
 class BadSpec(ActorError, ValueError):
@@ -34,7 +35,7 @@ class StartFailed(ActorError):
 
     def __str__(self) -> str:
         cause = self.__cause__
-        why = f": {type(cause).__name__}: {cause}" if cause is not None else ""
+        why = f": {described(cause)}" if cause is not None else ""
         return f"supervisor {self.actor} could not start its child {self.child}{why}"
 
 

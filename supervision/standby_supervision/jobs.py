@@ -20,6 +20,7 @@ import trio
 from attrs import define, field
 
 from standby_actors import ActorStopped, emit
+from standby_actors.failure import described
 
 from .backoff import Backoff
 from .child import is_count
@@ -581,7 +582,7 @@ def _why(outcome: Outcome[Any]) -> str:
         case Ok():
             return "ok"
         case Failed(error):
-            return f"{type(error).__name__}: {error}"
+            return described(error)
         case TimedOut(seconds):
             return f"took longer than {seconds:g} s"
         case CalledOff():

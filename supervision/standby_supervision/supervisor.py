@@ -26,9 +26,11 @@ from standby_actors import (
     Ref,
     Request,
     Shutdown,
+    Stuck,
     emit,
 )
 from standby_actors.cell import Cell
+from standby_actors.failure import described
 from standby_actors.kind import kind_of
 from standby_actors.pinned import Pinned
 from standby_actors.reply import ERROR, Reply
@@ -359,7 +361,13 @@ class Supervisor(Actor, Overseer):
             decision = self._judge(record, reason)
             if isinstance(decision, Again):
                 # No start hook: the new life begins here, with nobody else in between.
-                error = self._revive(record, None)
+                try:
+                    error = self._revive(record, None)
+                # Not an error of the child: it ends the program, and leaves bare.  Here
+                # nobody above would take it, but who has just ended the old life.
+                except BaseException as fatal:
+                    cell.block.failed(cell, fatal, None)
+                    return
                 if error is None:
                     record.restarts += 1
                     self._is_up(record, "info")
@@ -492,7 +500,7 @@ class Supervisor(Actor, Overseer):
             self._order()  # of those that did not run before
 
     def _failed_attempt(self, record: Record, error: BaseException) -> None:
-        self._report("start_error", record, f"{type(error).__name__}: {error}", error)
+        self._report("start_error", record, described(error), error)
         if isinstance(error, Ignore):
             self._forget(record)
             return
@@ -533,7 +541,7 @@ class Supervisor(Actor, Overseer):
         if error is None:
             self._is_up(record, level)
         elif not isinstance(error, Ignore):
-            self._report("start_error", record, f"{type(error).__name__}: {error}", error)
+            self._report("start_error", record, described(error), error)
             self.causes = [*self.causes[-CAUSES + 1 :], error]
         return error
 
@@ -595,23 +603,36 @@ class Supervisor(Actor, Overseer):
         if self.spec.strategy != "dynamic" and logger.isEnabledFor(number):
             logger.log(number, "supervisor %s: progress of child %s", self.ref.path, record.spec.id)
 
-    async def _stop(self, record: Record, *, comes_back: bool) -> None:
-        """Stop a child in order, and wait until it has ended."""
+    async def _stop(self, record: Record, *, comes_back: bool) -> Stuck | None:
+        """Stop a child in order, and wait until it has ended.
+
+        One that outlives its kill is waited for only if it is to come back, as its
+        next life cannot begin before.  Otherwise it is told, and nothing is heard
+        of the child any more.
+        """
         cell = record.cell
         record.attempt += 1  # an attempt that is on its way is void
         if cell is None:
             record.state = "undefined"
-            return
+            return None
         # If it has just ended by itself, that was its end; nobody is to hear of it twice.
         reason, record.ended = record.ended, None
         if cell.actor is not None:
             record.expected = True
             record.comes_back = comes_back
+            answer: ExitReason | Stuck | None = None
             try:
-                cell.stop(Shutdown())
-                reason = await cell.ended()
+                answer = await cell.stop(Shutdown())
+                if isinstance(answer, Stuck) and comes_back:
+                    answer = await cell.ended()
             finally:
-                record.expected = record.comes_back = False
+                record.expected = isinstance(answer, Stuck)
+                record.comes_back = False
+            if isinstance(answer, Stuck):
+                record.state = "undefined"
+                self._report("shutdown_error", record, f"stuck: {answer.path} does not end")
+                return answer
+            reason = answer
         if reason is not None and not is_expected(
             record.spec.restart, record.spec.shutdown, reason
         ):
@@ -619,6 +640,7 @@ class Supervisor(Actor, Overseer):
         if not comes_back:
             self._forsake(record)
         record.state = "undefined"
+        return None
 
     def _forsake(self, record: Record) -> None:
         """Let nothing wait for a life that will not be."""
@@ -703,8 +725,13 @@ class Supervisor(Actor, Overseer):
                 Done() if is_dynamic and isinstance(key, Ref) and not key.is_alive else NotFound()
             )
         was_restarting = record.state == "restarting"
-        await self._stop(record, comes_back=False)
+        stuck = await self._stop(record, comes_back=False)
         self._forget(record)
+        if stuck is not None:
+            if self.records.get(record.spec.id) is record:
+                # Another life of that child has another cell, and another ref.
+                self.records[record.spec.id] = Record(record.spec, self)
+            return stuck
         if was_restarting and not is_dynamic:
             # Its restart is off, and with it that of those that were to start after it.
             for each in self.records.values():

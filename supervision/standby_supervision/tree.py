@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, cast, overload
 
 from standby_actors import ActorStopped, Names, Ref, Reply, Snapshot
 from standby_actors.actor import started
@@ -25,8 +25,9 @@ from .answers import (
     UpdateAnswer,
 )
 from .backoff import Backoff
-from .child import AutoShutdown, ChildSpec, Strategy, SupervisorSpec
+from .child import FLAGS, AutoShutdown, ChildSpec, Strategy, SupervisorSpec
 from .router import Broadcast, Router, Routing
+from .starts import check_known
 from .supervisor import (
     CountChildren,
     DeleteChild,
@@ -155,7 +156,13 @@ class Branch:
         raise LookupError(f"child {key!r} of {self.ref.path} was not started: {answer}")
 
     async def terminate_child(self, key: str | Ref[Any]) -> TerminateAnswer:
-        """Stop a child and keep its specification, unless it is temporary."""
+        """Stop a child and keep its specification, unless it is temporary.
+
+        A child that outlives its kill is answered as :class:`Stuck`, with its stack.
+        It is no child any more: its id and its place are free, and another one that
+        is started under that id has a ref of its own.  The block cannot be left
+        before the old one has ended.
+        """
         return await self.ref.ask(TerminateChild(key))
 
     async def restart_child(self, key: str) -> RestartAnswer:
@@ -179,7 +186,26 @@ class Branch:
         return await self.ref.ask(GetSpec(key))
 
     async def update_specs(self, spec: SupervisorSpec) -> UpdateAnswer:
-        """Take new flags and specifications; no child is started or stopped."""
+        """Take new flags and specifications; no child is started or stopped.
+
+        Children that `spec` does not mention are kept, behind those that it does.  New
+        ones are there, and wait for :meth:`restart_child`.  If anything cannot be
+        meant, the answer is ``Refused`` and all is as it was.
+
+        - At once hold the supervisor's flags, and of a child what its supervisor does:
+          `restart`, `significant`, `shutdown`, `when_down`, `redeliver`,
+          `stalled_after`, and `name`: it moves with the child, which is found under
+          the new one from now on, in its path as well.  Two children may swap theirs;
+          a name that somebody else has is refused (``name_taken``).
+        - From its next life on holds what it is made of and how it is run: `start`,
+          `args`, `capacity`, `overflow`, `stop_mode`, `dedicated`, `start_timeout`, and
+          all that stands below a supervisor.
+        - Children of a template keep the arguments that they were started with.
+
+        Intensity is counted on: restarts of before the update count as far as the new
+        `period` reaches.  A supervisor that is itself restarted by the one above it is
+        made of the specification which that one has.
+        """
         return await self.ref.ask(UpdateSpecs(spec))
 
     def snapshot(self) -> Snapshot:
@@ -264,6 +290,7 @@ def open_supervisor(
     shutdown: float = math.inf,
     grace: float = 1.0,
     names: Names | None = None,
+    **unknown: Never,
 ) -> Tree:
     """Open a supervision tree: ``async with standby.open_supervisor(child(…)) as tree``.
 
@@ -279,10 +306,14 @@ def open_supervisor(
         shutdown: seconds from leaving the block to the kill of all that is left.
         grace: seconds from a kill to the report that a child is stuck.
         names: the names that it shares.
+        unknown: nothing; an option that does not exist is refused, with the nearest.
 
     Raises:
         BadSpec: a value that cannot be meant; nothing has started.
     """
+    if unknown:
+        options = (*FLAGS, "name", "shutdown", "grace", "names")
+        check_known("supervisor", unknown, options, "supervisor")
     spec = SupervisorSpec(
         children=children,
         strategy=strategy,
