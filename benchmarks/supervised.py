@@ -143,19 +143,19 @@ async def restarts(
     Args:
         after: called with the number of each watch, from 0, when its part is over.
     """
-    async with open_nursery() as nursery:
-        driver = nursery.spawn(Driver)
-        one = child(crasher, driver, id="crasher")
-        async with open_supervisor(one, intensity=PLENTY, period=BRIEF) as tree:
-            for number, watch in enumerate(watches):
-                done = trio.Event()
-                with watch:
-                    driver.tell(Drive(tree["crasher"], crashes, done))
-                    await done.wait()
-                after(number)
-            (info,) = await tree.which_children()
-            assert info.restarts == crashes * len(watches)
-            assert info.state == "running"
+    async with open_supervisor(child(Driver), intensity=PLENTY, period=BRIEF) as tree:
+        driver = tree["Driver"]
+        started = await tree.start_child(child(crasher, driver, id="crasher"))
+        assert isinstance(started, Started)
+        for number, watch in enumerate(watches):
+            done = trio.Event()
+            with watch:
+                driver.tell(Drive(tree["crasher"], crashes, done))
+                await done.wait()
+            after(number)
+        crashed, _ = await tree.which_children()
+        assert crashed.restarts == crashes * len(watches)
+        assert crashed.state == "running"
 
 
 def restarting(
@@ -236,20 +236,18 @@ async def populated_tree(children: int, starting: Watch, stopping: Watch) -> Non
     many = branches(children)
     each = children // many
     below: list[Branch] = []
+    template = child(Leaf)
+    names = [f"branch {b}" for b in range(many)]
+    specs = (supervisor(template, id=name, strategy="dynamic") for name in names)
     with reports(None):
-        async with open_nursery() as nursery:
-            populator = nursery.spawn(Populator)
-            template = child(Leaf)
-            names = [f"branch {b}" for b in range(many)]
-            specs = (supervisor(template, id=name, strategy="dynamic") for name in names)
-            async with open_supervisor(*specs) as tree:
-                below += map(tree.branch, names)
-                with starting:
-                    started = await populator.ask(Populate(below, each))
-                assert started == each * many
-                stopping.__enter__()
-            stopping.__exit__()
-            assert not any(branch.ref.is_alive for branch in below)
+        async with open_supervisor(child(Populator), *specs) as tree:
+            below += map(tree.branch, names)
+            with starting:
+                started = await tree["Populator"].ask(Populate(below, each))
+            assert started == each * many
+            stopping.__enter__()
+        stopping.__exit__()
+    assert not any(branch.ref.is_alive for branch in below)
 
 
 TreeWorkload = Callable[[int, Watch, Watch], Awaitable[None]]
