@@ -189,8 +189,7 @@ class Actor:
                 f"{cell.path} may be cut in the middle of a turn, and what this one enters"
                 " would stay: call enter() in its start hook"
             )
-        if rare.entered is None:
-            rare.entered = contextlib.AsyncExitStack()
+        assert rare.entered is not None
         return await rare.entered.enter_async_context(manager)
 
     def stop(self, reason: ExitReason | None = None) -> None:

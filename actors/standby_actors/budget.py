@@ -201,7 +201,7 @@ def shortfall(
             f" and {used_turns} {'is' if used_turns == 1 else 'are'} spent or under way",
         )
     used = spent.input_tokens + spent.output_tokens + budget.reserved_tokens
-    if limits.tokens is not None and (used + tokens > limits.tokens or used >= limits.tokens):
+    if limits.tokens is not None and _is_beyond(used, tokens, limits.tokens, turns):
         return Refusal(
             budget.name,
             "tokens",
@@ -209,7 +209,7 @@ def shortfall(
             f" or under way, and {tokens} more are asked for",
         )
     paid = spent.cost_usd + budget.reserved_usd
-    if limits.usd is not None and (paid + usd > limits.usd or paid >= limits.usd):
+    if limits.usd is not None and _is_beyond(paid, usd, limits.usd, turns):
         return Refusal(
             budget.name,
             "usd",
@@ -223,6 +223,11 @@ def shortfall(
             f"{budget.name} has a limit of {limits.seconds:g} s, and it began {seconds:.1f} s ago",
         )
     return None
+
+
+def _is_beyond(used: float, more: float, limit: float, turns: int) -> bool:
+    # A turn costs something, whatever is expected of it: none begins at the limit.
+    return used + more > limit or (turns > 0 and used >= limit)
 
 
 def _count(number: int, what: str) -> str:

@@ -7,7 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, cast, get_args
 
 from attrs import evolve, field, frozen
 from trio.lowlevel import disable_ki_protection
@@ -168,6 +168,15 @@ def interruptible(function: F) -> F:
     return function
 
 
+class HasKind(Protocol):
+    """What stands where an actor class may without being one: an agent."""
+
+    @property
+    def actor_kind(self) -> Kind:
+        """How to run what it makes."""
+        ...
+
+
 class FunctionActor:
     """An actor that is a function of its message."""
 
@@ -204,7 +213,7 @@ KINDS_KEPT = 4096
 
 
 def kind_of(actor: Any) -> Kind:
-    """The kind of an actor class, or of a function of one message.
+    """The kind of an actor class, a ``functools.partial`` of one, or a function of one message.
 
     Raises:
         TypeError: it is neither; the message says what is missing.
@@ -276,6 +285,9 @@ def _function_kind(function: Any) -> Kind:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
+    if isinstance(inner, type) and hasattr(inner, "receive"):
+        # An actor class with some of its arguments, by keyword for example.
+        return evolve(kind_of(inner), make=function, derived={})
     interruptible(inner)
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(inner, "__call__", None)  # noqa: B004 - its type is asked, not whether it is there

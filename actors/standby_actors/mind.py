@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from .budget import Budget, Refusal, Reservation
 from .context import crowded, summary_task
 from .events import current_stream
 from .guards import refusal_of_input, refusal_of_output
-from .opening import Opener
+from .opening import CannotRecall, Opener
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
 from .session import (
@@ -98,6 +98,17 @@ class Order:
 
 
 @define(eq=False)
+class _Hosted:
+    """A session, held open by a task."""
+
+    session: Session
+    outer: trio.CancelScope
+    """Cuts its closing."""
+    leave: trio.Event = field(factory=trio.Event)
+    left: trio.Event = field(factory=trio.Event)
+
+
+@define(eq=False)
 class Mind:
     """A session in the hands of a subagent, and everything that is counted of it."""
 
@@ -133,7 +144,8 @@ class Mind:
     outcome: Closed = CLOSE_WAS_CUT
     opens: Opener | None = None
     """Opens its sessions; None where it was given the only one."""
-    _stack: AsyncExitStack | None = None
+    _hosts: trio.Nursery | None = None
+    _hosted: _Hosted | None = None
 
     # ---- sessions
 
@@ -146,25 +158,54 @@ class Mind:
         memory = await self._memory() if self.incarnation > 1 else None
         # Nothing of the life before holds for this one.
         self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
-        try:
-            yield await self._enter(memory)
-        finally:
+        # Each session is held open by a task of its own, so that one can follow another
+        # in mid-turn, and none is torn down before it has been exported and closed.
+        async with trio.open_nursery() as hosts:
+            hosts.cancel_scope.shield = True
+            self._hosts = hosts
             try:
-                await self.close()
+                yield await self._enter(memory)
             finally:
-                await self._leave()
+                self._hosts = None
+                try:
+                    await self.close()
+                finally:
+                    await self._leave()
 
     async def _enter(self, memory: Memory | None) -> Session:
+        """Open a session, and hold it open until :meth:`_leave`."""
         assert self.opens is not None
-        stack = AsyncExitStack()
-        self.session = await stack.enter_async_context(self.opens(memory))
-        self._stack = stack
+        if self._hosts is None:
+            # Of a shared actor: its sessions hold nothing open.
+            async with self.opens(memory) as session:
+                self.session = session
+        else:
+            hosted = await self._hosts.start(self._host, memory)
+            self._hosted, self.session = hosted, hosted.session
         return self.session
 
+    async def _host(self, memory: Memory | None, *, task_status: trio.TaskStatus[_Hosted]) -> None:
+        assert self.opens is not None
+        left = trio.Event()
+        try:
+            with trio.CancelScope() as scope:
+                async with self.opens(memory) as session:
+                    hosted = _Hosted(session, scope, left=left)
+                    task_status.started(hosted)
+                    await hosted.leave.wait()
+        finally:
+            left.set()
+
     async def _leave(self) -> None:
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
+        """Let go of the session that is held open; what takes its time is cut."""
+        hosted, self._hosted = self._hosted, None
+        if hosted is None:
+            return
+        hosted.leave.set()
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_SECONDS) as scope:
+            await hosted.left.wait()
+        if scope.cancelled_caught:
+            hosted.outer.cancel()
 
     async def _memory(self) -> Memory | None:
         """What a life after the first is to know, as its agent says."""
@@ -206,11 +247,9 @@ class Mind:
         if policy == "compact" and isinstance(session, Compacts):
             error = await session.compact(lambda event: self._tell(event))
             return None if error is None else TurnError("context_overflow", str(error))
-        if self.opens is None:
-            return TurnError("context_overflow", f"{full.message}, but it has one session only")
         try:
             memory = await self._summarised(self.transcript())
-        except NoSummary as error:
+        except (NoSummary, CannotRecall) as error:
             return TurnError("context_overflow", str(error)).with_cause(error)
         self.past = self.transcript()
         await session.close()

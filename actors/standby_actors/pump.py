@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
+from contextlib import AsyncExitStack
 from contextvars import Context
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
@@ -558,16 +559,12 @@ async def live(block: Block, cell: Cell[Any]) -> None:
     """One incarnation of a dedicated actor: its hooks and handlers, all on one task."""
     await cancel_shielded_checkpoint()  # from here on the worker is ours
     try:
-        await _lead(block, cell)
-    finally:
-        rare = cell.rare()
-        stack, rare.entered = rare.entered, None
-        if stack is not None:
-            try:
-                await stack.aclose()
-            except BaseException as error:
-                # As of a hook; a Cancelled has done its work when all is left.
-                block.failed(cell, error, None)
+        async with AsyncExitStack() as entered:
+            cell.rare().entered = entered
+            await _lead(block, cell)
+    except BaseException as error:
+        # As of a hook.  A Cancelled has done its work when all that was entered is left.
+        block.failed(cell, error, None)
 
 
 async def _lead(block: Block, cell: Cell[Any]) -> None:

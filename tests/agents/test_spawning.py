@@ -1,4 +1,3 @@
-# ruff: noqa: PT012 - what raises here is leaving a block, so the block is the statement
 """An agent stands wherever an actor class may, and its subagent is closed however it ends."""
 
 from __future__ import annotations
@@ -144,10 +143,9 @@ async def test_those_who_ask_at_once_share_one_subagent(autojump_clock: MockCloc
         async with spawn(SCOUT, lifetime="session", within=session, backend=minds) as scout:
             outputs.append((await scout.ask("a")).output)
 
-    async with open_nursery() as session:
-        async with trio.open_nursery() as tasks:
-            for _ in range(3):
-                tasks.start_soon(one)
+    async with open_nursery() as session, trio.open_nursery() as tasks:
+        for _ in range(3):
+            tasks.start_soon(one)
     assert sorted(outputs) == ["0", "1", "2"]
     assert minds.log == ["open 1", "left 1"]
 
@@ -156,9 +154,7 @@ async def test_one_that_has_ended_is_followed_by_another(autojump_clock: MockClo
     minds = Scripts([["one"], ["two"]])
     async with open_nursery() as session:
         for expected in ("one", "two"):
-            async with spawn(
-                SCOUT, lifetime="session", within=session, backend=minds
-            ) as scout:
+            async with spawn(SCOUT, lifetime="session", within=session, backend=minds) as scout:
                 assert (await scout.ask("a")).output == expected
                 await scout.close()
 

@@ -88,11 +88,10 @@ async def test_a_stream_ends_with_its_subagent(autojump_clock: MockClock) -> Non
             pass
         statuses.append(stream.result.status)
 
-    async with trio.open_nursery() as tasks:
-        async with open_nursery() as nursery:
-            scout = nursery.spawn(SCOUT, session=mind)
-            tasks.start_soon(read)
-            await trio.sleep(1.5)
+    async with trio.open_nursery() as tasks, open_nursery() as nursery:
+        scout = nursery.spawn(SCOUT, session=mind)
+        tasks.start_soon(read)
+        await trio.sleep(1.5)
     assert statuses == ["cancelled"]
 
 
