@@ -341,7 +341,8 @@ class Supervisor(Actor, Overseer):
             case UpdateSpecs():
                 return self._update(message.spec)
             case _:
-                logger.error("supervisor %s ignored a message: %r", self.ref.path, message)
+                name = type(message).__name__
+                logger.error("supervisor %s ignored a message: a %s", self.ref.path, name)
                 return None
 
     def child_ended(self, record: Record, reason: ExitReason) -> None:
