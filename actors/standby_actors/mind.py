@@ -16,13 +16,14 @@ import msgspec
 import trio
 from attrs import define, field
 
-from .agent import Agent, Lifetime
+from .agent import Agent, Lifetime, LifetimeSource
 from .budget import Budget, Refusal, Reservation
 from .context import crowded, summary_task
 from .events import current_stream
 from .guards import refusal_of_input, refusal_of_output
 from .opening import CannotRecall, Opener
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
+from .record import ENDING, Ended, Finished, Line, Noted, Opened, Recorder, Said, Used, wall_time
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
 from .session import (
     Compacted,
@@ -144,8 +145,40 @@ class Mind:
     outcome: Closed = CLOSE_WAS_CUT
     opens: Opener | None = None
     """Opens its sessions; None where it was given the only one."""
+    recorder: Recorder | None = None
+    """Writes down what happens, as it happens, where there is an `export_dir`."""
     _hosts: trio.Nursery | None = None
     _hosted: _Hosted | None = None
+
+    def opened(self, source: LifetimeSource) -> None:
+        """Tell and record that its session is open."""
+        assert self.session is not None
+        if self.export_dir is not None and self.recorder is None:
+            self.recorder = Recorder(self.export_dir / f"{file_name(self.id)}{ENDING}")
+        self.record(
+            Opened(
+                wall_time(),
+                self.id,
+                self.agent.name,
+                self.session.model,
+                self.lifetime,
+                self.parent,
+                self.incarnation,
+            )
+        )
+        self.tell(
+            "spawn",
+            agent=self.agent.name,
+            model=self.session.model,
+            lifetime=self.lifetime,
+            source=source,
+        )
+        self.tell("status", status="idle")
+
+    def record(self, line: Line) -> None:
+        """Write `line` down, where there is a record."""
+        if self.recorder is not None:
+            self.recorder.write(line)
 
     # ---- sessions
 
@@ -348,6 +381,10 @@ class Mind:
         order.hear(event)
 
     def _tell(self, event: SessionEvent) -> None:
+        if self.recorder is not None:
+            line = line_of(event)
+            if line is not None:
+                self.recorder.write(line)
         if not current_stream().listeners:
             return
         match event:
@@ -465,6 +502,11 @@ class Mind:
         else:
             result = failed(who, error, subagent=self.id, messages=messages, usage=usage)
         order.result = self.last = result
+        if self.recorder is not None:
+            if order.speech:
+                self.record(Said(wall_time(), messages[-1]))
+            began = wall_time() - usage.busy_seconds
+            self.record(Ended(wall_time(), began, order.task, result.status, error, usage))
         if current_stream().listeners:
             self.tell("usage", **msgspec.structs.asdict(usage))
             self.tell("status", status="idle" if result.ok else "blocked")
@@ -562,6 +604,10 @@ class Mind:
             )
         finally:
             self.closing.set()
+            self.record(Finished(wall_time(), self.outcome.closed, self.outcome.reason, self.usage))
+            if self.recorder is not None:
+                recorder, self.recorder = self.recorder, None
+                recorder.close()
             self.tell("status", status="done")
             self.tell(
                 "close",
@@ -589,6 +635,25 @@ class Mind:
         stream = current_stream()
         if stream.listeners:
             stream.emit(f"subagent.{what}", self.id, self.incarnation, self.parent, data)
+
+
+def line_of(event: SessionEvent) -> Line | None:
+    """What a record keeps of an event; the pieces of a text it has as a whole."""
+    match event:
+        case MessageEnded(message):
+            return Said(wall_time(), message)
+        case ToolEnded(call, _, is_error, seconds):
+            return Used(wall_time(), call, seconds, is_error)
+        case Retrying(attempt, seconds, error):
+            return Noted(
+                wall_time(), "retry", f"request {attempt} failed, again in {seconds:g} s: {error}"
+            )
+        case Steered(text):
+            return Noted(wall_time(), "steer", text)
+        case Compacted(before, after):
+            return Noted(wall_time(), "compacted", f"from {before} to {after} tokens")
+        case _:
+            return None
 
 
 class NoSummary(RuntimeError):

@@ -14,7 +14,7 @@ import trio
 from attrs import define, field
 
 from .actor import Actor, started
-from .agent import Agent, Lifetime, LifetimeSource, MindFunction, agent_of, resolve_lifetime
+from .agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
 from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
@@ -216,7 +216,7 @@ class OpeningActor(SubagentActor):
             mind.opens = opener(mind.agent, self._start.options)
         session = await self.enter(mind.alive())
         _priced(mind, session)
-        _tell_spawn(mind, self._start.source)
+        mind.opened(self._start.source)
 
 
 class SessionEnded(RuntimeError):
@@ -525,7 +525,7 @@ async def spawn(
                 _priced(mind, session)
                 ref = nursery.spawn(SharedActor, mind)
                 as_cell(ref).rare().left = mind
-                _tell_spawn(mind, start.source)
+                mind.opened(start.source)
             subagent = Subagent(ref)
             try:
                 yield subagent
@@ -583,18 +583,6 @@ def _priced(mind: Mind, session: Session) -> None:
             f"{mind.id} has a limit in dollars, and nobody says what {session.model} costs:"
             " give its price with prices="
         )
-
-
-def _tell_spawn(mind: Mind, source: LifetimeSource) -> None:
-    assert mind.session is not None
-    mind.tell(
-        "spawn",
-        agent=mind.agent.name,
-        model=mind.session.model,
-        lifetime=mind.lifetime,
-        source=source,
-    )
-    mind.tell("status", status="idle")
 
 
 def _crash(error: BaseException) -> TurnError:

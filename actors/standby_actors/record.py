@@ -1,0 +1,202 @@
+"""The record of a subagent: one JSON object a line, written as it happens.
+
+A line is given to the operating system before anything else happens, so that a
+process that is killed has at most its last line torn, and :func:`read_record`
+passes over that.  A power cut may take more: nothing here waits for the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from .result import ChatMessage, Status, ToolCall, TurnError
+from .usage import NOTHING, Usage
+
+VERSION = 1
+ENDING = ".events.jsonl"
+"""How the name of a record ends."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened"):
+    """A session was opened: the first line, and one more for each restart or handover."""
+
+    at: float
+    """Seconds since 1970."""
+    id: str
+    agent: str
+    model: str = ""
+    lifetime: str = "task"
+    parent: str = ""
+    incarnation: int = 1
+    version: int = VERSION
+
+
+class Said(msgspec.Struct, frozen=True, tag="message"):
+    """A message is whole, or cut for good."""
+
+    at: float
+    message: ChatMessage
+
+
+class Used(msgspec.Struct, frozen=True, tag="tool"):
+    """A tool has answered."""
+
+    at: float
+    call: ToolCall
+    seconds: float = 0.0
+    is_error: bool = False
+
+
+class Noted(msgspec.Struct, frozen=True, tag="note"):
+    """Something else that a reader would want to know: a retry, a steer, a compaction."""
+
+    at: float
+    what: str
+    text: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="turn"):
+    """A turn is over."""
+
+    at: float
+    began: float
+    task: str
+    status: Status
+    error: TurnError | None = None
+    usage: Usage = NOTHING
+
+
+class Finished(msgspec.Struct, frozen=True, tag="closed"):
+    """The subagent was closed: the last line, unless it is opened again."""
+
+    at: float
+    closed: bool
+    reason: str = ""
+    usage: Usage = NOTHING
+
+
+Line: TypeAlias = Opened | Said | Used | Noted | Ended | Finished
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class Recorder:
+    """Writes the record of one subagent, line by line, to a file of its own.
+
+    Args:
+        path: made if it is missing, and its folder; only its owner may read it.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    __slots__ = ("_file", "failure", "path")
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.failure: OSError | None = None
+        """Why lines are missing from some point on, if any are."""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, line: Line) -> None:
+        """Append `line`.  A disk that is full stops the record, and not the turn."""
+        if self.failure is not None or self._file < 0:
+            return
+        data = memoryview(_encoder.encode(line) + b"\n")
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            self.failure = error
+
+    def close(self) -> None:
+        """Let go of the file; more does nothing."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            os.close(file)
+
+
+def wall_time() -> float:
+    """Seconds since 1970, as lines have them."""
+    return time.time()
+
+
+class BadRecord(ValueError):
+    """Raised on a line, other than a torn last one, that is no line of a record."""
+
+    def __init__(self, path: str, number: int, why: str) -> None:
+        super().__init__(path, number, why)
+        self.path = path
+        self.number = number
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number} is no line of a record: {self.why}"
+
+
+def read_record(path: Path) -> tuple[tuple[Line, ...], bool]:
+    """The lines of a record, and whether its last one was torn.
+
+    Raises:
+        BadRecord: a line before the last cannot be read.
+        OSError: the file cannot be.
+    """
+    lines: list[Line] = []
+    raw = path.read_bytes()
+    numbered = list(_numbered(raw))
+    for number, text, is_whole in numbered:
+        try:
+            lines.append(_decoder.decode(text))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if not is_whole:
+                return tuple(lines), True
+            raise BadRecord(str(path), number, str(error)) from None
+    return tuple(lines), False
+
+
+def _numbered(raw: bytes) -> Iterator[tuple[int, bytes, bool]]:
+    """Each line, its number, and whether its end has been written."""
+    *whole, rest = raw.split(b"\n")
+    for number, text in enumerate(whole, 1):
+        if text.strip():
+            yield number, text, True
+    if rest.strip():
+        yield len(whole) + 1, rest, False
+
+
+def messages_of(lines: tuple[Line, ...]) -> tuple[ChatMessage, ...]:
+    """What was said, in order."""
+    return tuple(line.message for line in lines if isinstance(line, Said))
+
+
+def summary_of(lines: tuple[Line, ...]) -> dict[str, Any]:
+    """What a list of records shows of one.
+
+    Examples:
+        >>> summary_of((Opened(0.0, "scout#1", "scout"), Finished(3.0, True)))["state"]
+        'closed'
+    """
+    opened = next((each for each in lines if isinstance(each, Opened)), None)
+    turns = [each for each in lines if isinstance(each, Ended)]
+    last = lines[-1] if lines else None
+    usage = NOTHING
+    for turn in turns:
+        usage = usage.accumulate(turn.usage)
+    state = "closed" if isinstance(last, Finished) else "open or lost"
+    return {
+        "id": opened.id if opened else "?",
+        "agent": opened.agent if opened else "?",
+        "model": opened.model if opened else "",
+        "turns": len(turns),
+        "failed": sum(each.status != "ok" for each in turns),
+        "usage": usage,
+        "state": state,
+    }
