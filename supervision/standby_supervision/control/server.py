@@ -235,7 +235,7 @@ class Control:
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name[:50], self._verbs, 1)
         known = ", ".join(sorted(self._verbs))
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         return f"no verb {name[:50]!r}{hint} There are: {known}"
 
 
