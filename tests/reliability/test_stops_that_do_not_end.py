@@ -289,6 +289,7 @@ async def test_a_child_that_is_terminated_and_stuck_is_let_go_of_and_never_comes
         assert isinstance(answer, Stuck)
         assert trio.current_time() == bound + 1
         assert nursery.whereis("one") is None
+        new_one: Any
         # Its id is free: another one has a ref of its own, and none of the old mail.
         if restart == "temporary":
             new_one = await tree.start_child(spec)
@@ -337,7 +338,7 @@ async def test_administration_of_an_order_after_one_is_stuck_keeps_it_in_sight(
         assert isinstance(await tree.terminate_child("i0"), Stuck)
         await tree.terminate_child("a")
         await tree.restart_child("a")  # which puts the children in their order again
-        assert await tree.restart_child("i0")
+        assert isinstance(await tree.restart_child("i0"), Started)
     assert closed == ["a", "b", "i0", "a"]
     assert trio.current_time() == LETS_GO
 
