@@ -563,6 +563,9 @@ async def live(block: Block, cell: Cell[Any]) -> None:
             cell.rare().entered = entered
             await _lead(block, cell)
     except BaseException as error:
+        extra = cell.extra
+        if extra is not None and extra.drop and isinstance(error, GeneratorExit):
+            raise  # as of a turn
         # As of a hook.  A Cancelled has done its work when all that was entered is left.
         block.failed(cell, error, None)
 
