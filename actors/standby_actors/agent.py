@@ -306,14 +306,17 @@ class Agent:
     idle_timeout: float = field(default=120.0, kw_only=True, validator=check_positive)
     max_tokens: int | None = field(default=None, kw_only=True, validator=check_count)
     temperature: float | None = field(default=None, kw_only=True)
-    context: ContextPolicy = field(default="fail", kw_only=True, validator=_check_context)
+    context: ContextPolicy = field(default="fail", kw_only=True)
     context_threshold: float = field(default=0.8, kw_only=True, validator=check_share)
-    remember: Remember = field(default="fresh", kw_only=True, validator=_check_remember)
+    remember: Remember = field(default="fresh", kw_only=True)
     path: Path | None = field(default=None, kw_only=True, converter=_as_path)
     source: AgentSource | None = field(default=None, kw_only=True)
     color: str | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        # Here, because a type checker takes the type of a field from its default and its validator.
+        _check_context(self, None, self.context)
+        _check_remember(self, None, self.remember)
         if self.must_call_tool and self.tools == ():
             raise ValueError(
                 f"agent {self.name!r} must call a tool and has none: leave out one of the two"
