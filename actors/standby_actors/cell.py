@@ -564,6 +564,7 @@ class Cell(Ref[M_contra]):
         link: bool = True,
         starter: Reply[Any] | None = None,
         keeper: Keeper | None = None,
+        label: str | None = None,
         /,
         *,
         name: str | None = None,
@@ -578,6 +579,7 @@ class Cell(Ref[M_contra]):
 
         Args:
             keeper: who may bring it back to life; then nobody else hears of its crash.
+            label: what its path ends with where it has no name.
 
         Raises:
             ActorStopped: this actor, or block, is stopping or has ended.
@@ -625,6 +627,8 @@ class Cell(Ref[M_contra]):
             child.rare().unlinked = True
         if keeper is not None:
             child.rare().keeper = keeper
+        if label is not None:
+            child.rare().label = label
         if block.stream.listeners:
             block.emit("actor.spawned", child, kind=kind.name)
         if kind.on_start is not None or kind.dedicated:

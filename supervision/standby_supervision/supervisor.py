@@ -558,6 +558,7 @@ class Supervisor(Actor, Overseer):
                 True,
                 starter,
                 record,
+                spec.id,
                 name=spec.name,
                 capacity=spec.capacity,
                 overflow=spec.overflow,

@@ -235,8 +235,7 @@ class Tree(Branch):
         try:
             starter: Reply[Any] = Reply(None)
             start = DynamicSupervisor if self.spec.strategy == "dynamic" else Supervisor
-            cell = self._block.root.spawn(start, (self.spec,), True, starter)
-            cell.rare().label = "top"
+            cell = self._block.root.spawn(start, (self.spec,), True, starter, None, "top")
             self._cell = cell
             self._last = cast("Supervisor", cell.actor)
             self.ref = await started(cell, starter)
