@@ -30,6 +30,7 @@ from .session import (
     Compacts,
     Memory,
     MessageEnded,
+    ModelCalled,
     Resumable,
     Retrying,
     Session,
@@ -405,6 +406,15 @@ class Mind:
                     seconds=seconds,
                     output=output,
                 )
+            case ModelCalled(model, seconds, usage, finish, error):
+                self.tell(
+                    "model_call",
+                    model=model,
+                    seconds=seconds,
+                    usage=usage,
+                    finish=finish,
+                    error=None if error is None else error.kind,
+                )
             case Steered(text):
                 self.tell("steer", text=text)
             case Compacted(before, after):
@@ -509,6 +519,8 @@ class Mind:
             self.record(Ended(wall_time(), began, order.task, result.status, error, usage))
         if current_stream().listeners:
             self.tell("usage", **msgspec.structs.asdict(usage))
+            kind = None if error is None else error.kind
+            self.tell("turn", status=result.status, error=kind, output=result.output)
             self.tell("status", status="idle" if result.ok else "blocked")
         return result
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import msgspec
 
 from .result import Attachment, ChatMessage, ToolCall, TurnError
-from .usage import Usage
+from .usage import NOTHING, Usage
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -60,6 +60,19 @@ class ToolEnded(msgspec.Struct, frozen=True, tag="tool_end"):
     seconds: float = 0.0
 
 
+class ModelCalled(msgspec.Struct, frozen=True, tag="model_call"):
+    """One request to a model is over, whatever came of it."""
+
+    model: str
+    seconds: float
+    """From the request to the end of its answer."""
+    usage: Usage = NOTHING
+    """What it cost."""
+    finish: str = ""
+    """Why the answer ended, in the provider's word; empty when it did not end by itself."""
+    error: TurnError | None = None
+
+
 class Steered(msgspec.Struct, frozen=True, tag="steered"):
     """A word from outside reached the turn in flight."""
 
@@ -81,6 +94,7 @@ SessionEvent: TypeAlias = (
     | Retrying
     | ToolStarted
     | ToolEnded
+    | ModelCalled
     | Steered
     | Compacted
 )

@@ -514,6 +514,7 @@ async def test_a_turn_is_told_from_spawn_to_close() -> None:
         ("text", None),
         ("text", None),
         ("usage", None),
+        ("turn", "ok"),
         ("status", "idle"),
         ("status", "done"),
         ("close", "ok"),
