@@ -1,0 +1,1 @@
+"""Child processes, whole trees of them, and what they say."""
