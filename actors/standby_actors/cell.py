@@ -21,7 +21,7 @@ from trio.lowlevel import Task, checkpoint, enable_ki_protection
 
 from .errors import ActorStopped, AskCycle, MailboxFull
 from .exits import Crashed, Down, Exit, ExitReason, Killed, NoProcess, Normal, Shutdown, Stuck
-from .kind import Kind, Overflow, StopMode, kind_of
+from .kind import Kind, Overflow, StopMode, kind_of, no_actor
 from .later import Later
 from .pinned import Pinned
 from .ref import Ref
@@ -613,7 +613,10 @@ class Cell(Ref[M_contra]):
         child.args = None
         child.extra = None
         child.actor = instance
-        instance.ref = child
+        try:
+            instance.ref = child
+        except AttributeError:
+            raise no_actor(kind, instance) from None
         context = copy_context()
         if changed(context, block) if block.table is not None else context != block.base:
             child.grow().context = context

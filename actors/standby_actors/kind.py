@@ -277,6 +277,14 @@ def _class_kind(cls: Any) -> Kind:
     )
 
 
+def no_actor(kind: Kind, made: object) -> TypeError:
+    """The error for what `kind` has made, where it has no room for its own ref."""
+    return TypeError(
+        f"{kind.name} makes {made!r}, which cannot be an actor: it has no attribute `ref`, "
+        "and takes none; make an instance of Actor, or name `ref` in its slots"
+    )
+
+
 def _function_kind(function: Any) -> Kind:
     if not callable(function):
         raise TypeError(

@@ -26,6 +26,7 @@ from .exits import (
     path_of_cause,
     root_cause,
 )
+from .kind import no_actor
 from .mail import Mail
 from .names import Names
 from .pump import live
@@ -299,10 +300,13 @@ class Lives(Mail):
         if name is not None:
             self.names.check_free(name)
         actor = context.run(cell.kind.make, *args)
+        try:
+            actor.ref = cell
+        except AttributeError:
+            raise no_actor(cell.kind, actor) from None
         if name is not None:
             rare.name = None
             self.names.register(name, cell)
-        actor.ref = cell
         extra.killed = extra.stopping = extra.interrupted = False
         extra.hooked = extra.drop = extra.advancing = extra.doomed = False
         extra.reason = None

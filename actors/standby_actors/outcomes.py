@@ -7,7 +7,7 @@ where it becomes a value; :func:`failure.judge` decides, and this applies.
 from __future__ import annotations
 
 import logging
-from types import CoroutineType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from .cell import HELD, Cell, System, asked
@@ -19,6 +19,9 @@ from .reply import ERROR, Reply, crashed, resolve
 from .stopping import Stopping
 
 logger = logging.getLogger("standby")
+
+NOT_RUN = frozenset({GeneratorType, AsyncGeneratorType, Later})
+"""Types of what a hook returns that has done nothing yet, and that nobody will ask to."""
 
 
 class Outcomes(Stopping):
@@ -45,6 +48,9 @@ class Outcomes(Stopping):
                 and type(value) in HELD
                 and not self._is_an_answer(cell, value, message)
             ):
+                return
+            if type(value) in NOT_RUN and message.label in ("on_start", "on_stop"):
+                self.failed(cell, _not_run(cell, message.label, value), message)
                 return
             if message.then is not None:
                 message.then(cell, value)
@@ -188,3 +194,9 @@ class Outcomes(Stopping):
         logger.warning(
             "actor %s: an error was possibly masked by its cancellation", cell.path, exc_info=error
         )
+
+
+def _not_run(cell: Cell[Any], hook: str, value: Any) -> TypeError:
+    value_is = "a promise" if type(value) is Later else "a generator"
+    what = f"{cell.kind.name}.{hook} returned {value_is}, which does nothing by itself"
+    return TypeError(f"{what}: do the work in the hook, without yield, or make it async def")

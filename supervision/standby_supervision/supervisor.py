@@ -33,7 +33,7 @@ from standby_actors.cell import Cell
 from standby_actors.failure import described
 from standby_actors.kind import kind_of
 from standby_actors.pinned import Pinned
-from standby_actors.reply import ERROR, Reply
+from standby_actors.reply import END, ERROR, Reply
 from standby_actors.snapshot import ChildStatus, SupervisorStatus, sound
 from standby_actors.tree import Overseer
 
@@ -532,6 +532,8 @@ class Supervisor(Actor, Overseer):
         )
         if error is None:
             record.starter = starter
+            # So that a start hook that asks its supervisor is refused, and not timed out.
+            starter.message, starter.target = END, record.cell
             try:
                 await starter
             # A child's start is its own; what it raises is a value to its supervisor.
