@@ -48,6 +48,8 @@ class Lives(Mail):
         super().__init__()
         self.errors: list[BaseException] = []
         """What the block will raise."""
+        self.making: Cell[Any] | None = None
+        """Whose next life is being made, for who looks from another thread."""
 
     # ---- beginning
 
@@ -299,7 +301,11 @@ class Lives(Mail):
         name = rare.name if cell.mailbox is DEAD else None
         if name is not None:
             self.names.check_free(name)
-        actor = context.run(cell.kind.make, *args)
+        self.making = cell
+        try:
+            actor = context.run(cell.kind.make, *args)
+        finally:
+            self.making = None
         try:
             actor.ref = cell
         except AttributeError:

@@ -103,6 +103,8 @@ class _Watch:
         """The actor whose handler is in progress, as far as another thread can see."""
         blocks = list(self._blocks)
         for block in reversed(blocks):
+            if block.making is not None:  # in whichever task its last life ended
+                return block.making
             for asked in block.stack[-1:]:  # it answers an ask in the asker's own task
                 return asked
         cell = adopted.get(task)
