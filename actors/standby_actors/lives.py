@@ -152,14 +152,16 @@ class Lives(Mail):
         """Let what waits for an ended life wait for the next one, in its order."""
         self.take_no_more(cell)
         rare = cell.rare()
-        mailbox = cell.mailbox
-        del mailbox[: self.handled(cell)]
+        # A list of its own: whoever takes from the old one, and takes out of it what he
+        # has taken, must not count in what is left.
+        mailbox = cell.mailbox[self.handled(cell) :]
         extra = cell.extra
         assert extra is not None
         extra.offset = 0
         extra.rest = None
-        if self.batch is mailbox:
+        if self.batch is cell.mailbox:
             self.batch = None
+        cell.mailbox = mailbox
         if rare.own or rare.pinned:
             self._drop_bound(cell, mailbox, rare.own or (), rare.pinned or ())
         rare.own = rare.pinned = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
@@ -126,3 +127,27 @@ async def test_a_brutal_kill_child_on_its_way_out_is_killed_when_it_is_stopped(
         await tree.terminate_child("w")
     assert trio.current_time() == 1
     assert diary == []
+
+
+class Bare(Actor):
+    """Crashes, or says in which life it was asked what."""
+
+    async def receive(self, message: Any) -> Any:
+        if message == "die":
+            raise ValueError(message)
+        return self.ref.incarnation, message
+
+
+@pytest.mark.parametrize("kind", [Bare, Worker])
+@pytest.mark.parametrize("number", [1, 2, 5])
+async def test_what_waits_behind_the_message_that_crashes_is_for_the_next_life(
+    kind: Any, number: int, autojump_clock: MockClock
+) -> None:
+    args: tuple[Any, ...] = ([],) if kind is Worker else ()
+    async with open_supervisor(child(kind, *args, id="w")) as tree:
+        tree["w"].tell("die")
+        asks = [tree["w"].ask(each) for each in range(number)]
+        await settled()
+        assert [each.result() for each in asks] == [
+            (2, each) if kind is Bare else 2 for each in range(number)
+        ]
