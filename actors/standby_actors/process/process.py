@@ -26,6 +26,7 @@ import trio
 from attrs import define, field
 
 from .environment import child_environment
+from .nursed import beside
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MARK = "STANDBY_TREE"
@@ -383,8 +384,7 @@ async def open_process(
     assert popen.stderr is not None
     grace = grace or Grace()
     process = Process(argv, grace, tree, popen.stdin, popen.stdout, popen.stderr, stderr_keep)
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
+    async with beside() as nursery:
         try:
             if isinstance(tree, _Launched):
                 with trio.fail_after(START_SECONDS):
@@ -398,19 +398,9 @@ async def open_process(
                 until = trio.current_time() + grace.eof + grace.term + grace.kill + 1
                 with trio.CancelScope(deadline=until, shield=True):
                     await process.end()
-        # Raised below: the nursery would wrap it into a group, which is not
-        # what the body of the block raised.
-        except BaseException as error:
-            raised = error
         finally:
             with trio.CancelScope(deadline=trio.current_time() + 2 * BURY_SECONDS, shield=True):
                 await process.bury()
-    if raised is not None:
-        try:
-            raise raised
-        finally:
-            # A frame that holds the exception that holds the frame.
-            del raised
 
 
 async def _launch(
