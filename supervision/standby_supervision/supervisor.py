@@ -501,10 +501,10 @@ class Supervisor(Actor, Overseer):
             self._order()  # of those that did not run before
 
     def _failed_attempt(self, record: Record, error: BaseException) -> None:
-        self._report("start_error", record, described(error), error)
         if isinstance(error, Ignore):
             self._forget(record)
             return
+        self._report("start_error", record, described(error), error)
         self.causes = [*self.causes[-CAUSES + 1 :], error]
         record.state = "restarting"
         self._again(record)

@@ -10,7 +10,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from standby_actors import Actor, ExitReason
-from standby_supervision import StartError, child, open_supervisor, supervisor
+from standby_supervision import Ignore, StartError, child, open_supervisor, supervisor
 
 settled = trio.testing.wait_all_tasks_blocked
 
@@ -151,3 +151,21 @@ async def test_what_waits_behind_the_message_that_crashes_is_for_the_next_life(
         assert [each.result() for each in asks] == [
             (2, each) if kind is Bare else 2 for each in range(number)
         ]
+
+
+async def test_a_child_whose_constructor_ignores_its_restart_is_no_start_error(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[Any] = []
+
+    class Once(Bare):
+        def __init__(self) -> None:
+            made.append(self)
+            if len(made) > 1:
+                raise Ignore
+
+    async with open_supervisor(child(Once, id="w")) as tree:
+        tree["w"].tell("die")
+        await settled()
+        assert [each.state for each in await tree.which_children()] == ["undefined"]
+    assert "start_error" not in caplog.text
