@@ -25,6 +25,7 @@ from ..explore.start import NoRoom, open_explorer
 from ..explore.team import Explorer
 from . import ANSWERED, FAILED, INTERRUPTED, MISUSE
 from .answer import print_answer, problems
+from .controlled import controlled
 from .display import shown
 from .lines import JsonLines
 from .text import one_line
@@ -142,6 +143,7 @@ async def _explore(
     error = Console(stderr=True)
     with trio.move_on_after(math.inf if seconds is None else seconds) as scope:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(controlled())
             showing = shown(error) if lines is None else lines.following(scope)
             await stack.enter_async_context(showing)
             opening = open_explorer(question, directory, **settings)

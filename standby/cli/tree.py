@@ -18,6 +18,7 @@ from rich.text import Text
 
 from standby_actors.snapshot import Line, span
 from standby_supervision.control import (
+    SECONDS,
     Connection,
     ControlError,
     Forest,
@@ -87,6 +88,7 @@ async def tree(
     most: Most = 20,
     depth: Depth = LEVELS,
     every: Seconds = EVERY,
+    patience: Annotated[Seconds, Parameter(name="--timeout")] = SECONDS,
 ) -> int:
     """Show what the actors of a running program do: lives, restarts, what each waits for.
 
@@ -111,6 +113,8 @@ async def tree(
         Levels that are shown.
     every
         Seconds between two looks, with --watch.
+    patience
+        Seconds that the program has for each answer.
     """
     try:
         found = programs()
@@ -121,7 +125,7 @@ async def tree(
         return program
     asked = _Asked(LookAtTree(most=most, depth=depth), json, every)
     try:
-        async with connect(program) as connection:
+        async with connect(program, seconds=patience) as connection:
             if not watch:
                 _print(await _look(connection, asked), connection.program, asked)
             elif json or not is_live(Console()):
@@ -234,7 +238,7 @@ def _print(forest: Forest, program: Program, asked: _Asked) -> None:
     console = Console()
     for line in drawn(forest, program, asked.arguments):
         if console.is_terminal:
-            console.print(line)
+            console.print(line, no_wrap=True, overflow="ellipsis")
         else:
             # Not rich's print, which would cut what another program is to read.
             console.file.write(line.plain + "\n")

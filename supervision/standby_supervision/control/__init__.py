@@ -7,6 +7,7 @@
 :mod:`server` answers, :mod:`client` asks, and :mod:`verbs` has what can be asked.
 """
 
+from .client import SECONDS as SECONDS
 from .client import Connection as Connection
 from .client import connect as connect
 from .errors import ControlError as ControlError
