@@ -7,7 +7,7 @@ The last thing that the user said decides, by its last word of command:
 - ``ERR:<status>``: that HTTP status;
 - anything else is said back: "echo: ...".
 
-It speaks OpenAI's chat and responses APIs and Anthropic's messages, streamed and whole, on loopback.
+It speaks OpenAI's chat and responses APIs and Anthropic's messages, streamed, on loopback.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ import trio
 from attrs import define, field, frozen
 
 _COMMAND = re.compile(r"CALL:[\w.\-]+:\{.*\}|SLOW:\d+(?::[\d.]+)?|ERR:\d+", re.DOTALL)
+_STREAM = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 _INPUT_TOKENS = 100
 
 
@@ -92,9 +95,7 @@ class AgentServer:
         events = _APIS[api][1](plan, next(self._ids), body)
         if not body.get("stream"):
             raise NotImplementedError(f"{path} is not asked for a stream")
-        await stream.send_all(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
+        await stream.send_all(_STREAM)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch, stream, seen, nursery.cancel_scope)
             for name, event, is_word in events:
@@ -276,14 +277,14 @@ def _responses(plan: Plan, number: int, body: Any) -> Events:
             "content": [part],
         }
     yield event("response.created", response=response("in_progress", []))
-    begun = {**item, "status": "in_progress"}
-    begun |= {"arguments": ""} if plan.tool else {"content": []}
+    empty_part: Any = {"arguments": ""} if plan.tool else {"content": []}
+    begun = {**item, "status": "in_progress", **empty_part}
     yield event("response.output_item.added", output_index=0, item=begun)
-    where = {"item_id": item["id"], "output_index": 0}
+    where: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
     if plan.tool:
         yield event("response.function_call_arguments.delta", delta=plan.arguments, **where)
         done = {"arguments": plan.arguments, "name": plan.tool}
-        yield event("response.function_call_arguments.done", **done, **where)
+        yield event("response.function_call_arguments.done", False, **done, **where)
     else:
         where["content_index"] = 0
         empty = {"type": "output_text", "text": "", "annotations": []}
