@@ -98,14 +98,17 @@ class AgentServer:
         await stream.send_all(_STREAM)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch, stream, seen, nursery.cancel_scope)
-            for name, event, is_word in events:
-                if is_word and plan.seconds:
-                    await trio.sleep(plan.seconds)
-                head = f"event: {name}\n" if name else ""
-                text = event if isinstance(event, str) else json.dumps(event)
-                part = f"{head}data: {text}\n\n".encode()
-                await stream.send_all(b"%x\r\n%s\r\n" % (len(part), part))
-            await stream.send_all(b"0\r\n\r\n")
+            try:
+                for name, event, is_word in events:
+                    if is_word and plan.seconds:
+                        await trio.sleep(plan.seconds)
+                    head = f"event: {name}\n" if name else ""
+                    text = event if isinstance(event, str) else json.dumps(event)
+                    part = f"{head}data: {text}\n\n".encode()
+                    await stream.send_all(b"%x\r\n%s\r\n" % (len(part), part))
+                await stream.send_all(b"0\r\n\r\n")
+            except trio.BrokenResourceError:
+                seen.cut = True
             nursery.cancel_scope.cancel()
         if seen.cut:
             raise trio.BrokenResourceError

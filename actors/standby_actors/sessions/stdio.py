@@ -346,12 +346,13 @@ class StdioSession:
             prompt += f"\n\n{self._schema.instruction()}"
         while True:
             play.over, play.error, play.failure = False, None, None
+            steered = False
             await self._one(play, prompt, attachments, on_event)
             self.flush(partial=play.error is not None or play.redirect is not None)
             if play.redirect is not None and play.stopping is None and not play.dead:
                 # The prompt was cut for this word, so that its end is no error.
                 prompt, play.redirect, play.error = play.redirect, None, None
-                self.emit(Steered(prompt))
+                steered = True
             elif play.error is not None or play.stopping is not None:
                 return
             elif play.words:
@@ -364,6 +365,8 @@ class StdioSession:
                 return
             attachments = ()
             self.record(ChatMessage("user", prompt))
+            if steered:
+                self.emit(Steered(prompt))
 
     async def _one(
         self, play: Play, prompt: str, attachments: tuple[Attachment, ...], on_event: OnEvent
@@ -494,6 +497,8 @@ class StdioSession:
         play.used = True
         if said:
             play.answer = said
+        # What it says of a prompt that we cut is not whole, however it ends it.
+        partial = partial or play.stopping is not None or play.redirect is not None
         self.record(ChatMessage("assistant", said, partial=partial, calls=calls))
 
     def tool_began(self, call: str, name: str, arguments: Any, *, told: bool = False) -> None:
