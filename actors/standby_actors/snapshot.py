@@ -6,7 +6,7 @@ Nothing here looks at an actor: :mod:`tree` does, and puts these together.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -179,11 +179,6 @@ def chosen(states: Sequence[State], room: int) -> list[int]:
             break
         taken.add(place)
     return sorted(taken)
-
-
-def tallied(states: Iterable[State]) -> tuple[Tally, ...]:
-    """How many there are in each of the `states`, most first."""
-    return tuple(Tally(*each) for each in collections.Counter(states).most_common())
 
 
 def _shown(snapshot: Snapshot, room: int) -> list[Snapshot | str]:

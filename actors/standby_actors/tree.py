@@ -6,7 +6,7 @@ import collections
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 from attrs import define, field
@@ -14,6 +14,7 @@ from attrs import define, field
 from .reply import Reply
 from .snapshot import (
     NOT_ACTIVE,
+    WORTH_A_LOOK,
     ChildStatus,
     Role,
     Snapshot,
@@ -22,7 +23,6 @@ from .snapshot import (
     Tally,
     chosen,
     sound,
-    tallied,
 )
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _TRIO = trio.__file__.removesuffix("__init__.py")
 AT_A_TIME = 500
 """Actors looked at before others may have their turn."""
-
-T = TypeVar("T")
 
 
 class Overseer:
@@ -64,7 +62,14 @@ class _Seen:
     path: str
     depth: int
     below: list[_Seen] = field(factory=list["_Seen"])
+    known: int = 0
+    """How many of the first ones of :attr:`below` are a supervisor's children."""
     not_shown: tuple[Tally, ...] = ()
+
+
+_Place: TypeAlias = "Cell[Any] | Keeper"
+"""A child, not looked at yet.  No pair of both: of 100,000 of those the garbage
+collector would hear."""
 
 
 def snapshot_of(cell: Cell[Any]) -> Snapshot:
@@ -106,20 +111,15 @@ def look_at(
         order.append(seen)
         if len(order) % AT_A_TIME == 0:
             yield
-        places = _below(seen)
+        keepers, cells = _below(seen)
+        places: list[_Place] = [*keepers, *cells]
         room = min(most, limit - len(order) - len(todo)) if seen.depth < depth else 0
         if len(places) > room:
-            states: list[State] = []
-            for start in range(0, len(places), AT_A_TIME):
-                states.extend(_state(*each) for each in places[start : start + AT_A_TIME])
-                yield
-            shown = chosen(states, int(max(0, room)))
-            taken = set(shown)
-            seen.not_shown = tallied(
-                state for place, state in enumerate(states) if place not in taken
-            )
-            places = [places[place] for place in shown]
-        for cell, keeper in places:
+            places = yield from _choose(seen, places, len(keepers), int(max(0, room)))
+        else:
+            seen.known = len(keepers)
+        for number, place in enumerate(places):
+            cell, keeper = _both(place, number < seen.known)
             path = f"{seen.path}/{_name_of(cell, keeper)}"
             seen.below.append(_Seen(cell, keeper, path, seen.depth + 1))
         todo.extend(seen.below)
@@ -186,20 +186,58 @@ def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
     )
 
 
-def _below(seen: _Seen) -> list[tuple[Cell[Any] | None, Keeper | None]]:
-    """What is owned by what was `seen`, blocks that its handlers hold included."""
+def _choose(
+    seen: _Seen, places: list[_Place], known: int, room: int
+) -> Generator[None, None, list[_Place]]:
+    """The children to look at, as many as there is `room` for; counts the others."""
+    states: list[State] = []
+    counts: collections.Counter[State] = collections.Counter()
+    first: list[int] = []
+    for start in range(0, len(places), AT_A_TIME):
+        some = [
+            _state(*_both(place, number < known))
+            for number, place in enumerate(places[start : start + AT_A_TIME], start)
+        ]
+        states.extend(some)
+        counts.update(some)
+        if len(first) < room and not WORTH_A_LOOK.isdisjoint(some):
+            first.extend(
+                start + place for place in chosen(some, room) if some[place] in WORTH_A_LOOK
+            )
+        yield
+    taken = set(first[:room])
+    # Not over all of them: these are many, and this is one step.
+    for place in range(len(places)):
+        if len(taken) >= room:
+            break
+        taken.add(place)
+    counts.subtract(states[place] for place in taken)
+    seen.not_shown = tuple(Tally(*each) for each in (+counts).most_common())
+    seen.known = sum(place < known for place in taken)
+    return [places[place] for place in sorted(taken)]
+
+
+def _below(seen: _Seen) -> tuple[list[Keeper], list[Cell[Any]]]:
+    """What is owned by what was `seen`: a supervisor's children, and whatever else there
+    is, blocks that its handlers hold included."""
     cell = seen.cell
     if cell is None:
-        return []
-    places: list[tuple[Cell[Any] | None, Keeper | None]] = []
+        return [], []
+    keepers: list[Keeper] = []
+    cells: list[Cell[Any]] = []
     extra = cell.extra
     if isinstance(cell.actor, Overseer):
-        places.extend((keeper.cell, keeper) for keeper in cell.actor.keepers())
+        keepers = list(cell.actor.keepers())
     elif extra is not None and extra.children:
-        places.extend((child, None) for child in extra.children)
+        cells = list(extra.children)
     if extra is not None and extra.rare is not None:
-        places.extend((block.root, None) for block in extra.rare.blocks)
-    return places
+        cells.extend(block.root for block in extra.rare.blocks)
+    return keepers, cells
+
+
+def _both(place: Any, is_known: bool) -> tuple[Cell[Any] | None, Keeper | None]:
+    """The cell of a child, and what stands for it in its supervisor, if it has one."""
+    return (place.cell, place) if is_known else (place, None)
 
 
 def _name_of(cell: Cell[Any] | None, keeper: Keeper | None) -> str:

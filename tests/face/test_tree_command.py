@@ -23,7 +23,10 @@ from standby.cli.tree import _cropped, drawn  # pyright: ignore[reportPrivateUsa
 from standby_actors import ChildStatus, Snapshot, SupervisorStatus, Tally
 from standby_supervision.control import Forest, LookAtTree, Program
 from standby_supervision.control.folder import Entry
+from tests.support.model_server import SILENT
 from tests.support.programs import PATIENCE
+
+from .explorers import KEY, served
 
 SERVING = """
     import logging
@@ -236,6 +239,58 @@ def read_until(file: int, enough: Callable[[str], bool]) -> str:
         except OSError:
             break  # the other side is closed
     return said.decode(errors="replace")
+
+
+@contextmanager
+def exploring(folder: Path) -> Generator[subprocess.Popen[str]]:
+    """`standby run explore` in front of a model that never answers."""
+    with served(lambda asked: SILENT) as server:
+        environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+        run = [sys.executable, "-m", "standby", "run", "explore", "What?", "--in", str(folder)]
+        with subprocess.Popen(
+            [*run, "--model", "openai/gpt-5-mini"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.mark.real
+def test_what_the_command_line_runs_can_be_asked_until_it_ends(
+    runtime: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.py").write_text("alpha = 1\n")
+    with exploring(tmp_path) as process:
+        assert process.stderr is not None
+        assert "reading 1 file with " in process.stderr.readline() + process.stderr.readline()
+        assert call(["tree"]) == 0
+        shown = capsys.readouterr().out
+        assert f"pid {process.pid}, for" in shown
+        assert re.search(r"run explore .* pid ", shown)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 130
+    assert list((runtime / "standby").iterdir()) == []
+
+
+@pytest.mark.real
+def test_the_command_line_goes_on_where_no_socket_can_be_had(runtime: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("alpha = 1\n")
+    (runtime / "standby").write_text("in the way")
+    with exploring(tmp_path) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert said.startswith("standby: control sockets cannot be kept in ")
+        assert said.endswith("; going on without\n")
+        assert "reading 1 file with " in process.stderr.readline() + process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 130
 
 
 # ---- without
