@@ -156,8 +156,11 @@ class _Message:
         elif jobs:
             places = trio.CapacityLimiter(self.limits.at_once)
             async with trio.open_nursery() as nursery:
+                lane = [job for job in jobs if job.tool.in_order]
+                nursery.start_soon(self.play_in_order, lane, places)
                 for job in jobs:
-                    nursery.start_soon(self.play, job, places)
+                    if not job.tool.in_order:
+                        nursery.start_soon(self.play, job, places)
         else:
             await trio.lowlevel.checkpoint()
         answered = tuple(self.answers[index] for index in range(len(calls)))
@@ -219,6 +222,10 @@ class _Message:
         return len(self.history.calls) - 1
 
     # ---- doing
+
+    async def play_in_order(self, jobs: Sequence[_Job], places: trio.CapacityLimiter) -> None:
+        for job in jobs:
+            await self.play(job, places)
 
     async def play(self, job: _Job, places: trio.CapacityLimiter) -> None:
         """Have one call approved, run it, and answer it."""

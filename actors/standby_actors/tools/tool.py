@@ -93,6 +93,8 @@ class Tool:
         read_only: it changes nothing, anywhere.
         check: says everything that is wrong with some arguments, a sentence
             each; None to hold them against `parameters`.
+        in_order: of the calls of one message to such tools, each begins when the
+            one before has ended; others run side by side.
         leaves_thread: cut, it leaves a thread behind that works on.
     """
 
@@ -104,6 +106,7 @@ class Tool:
     approval: Approval = field(default="allow", kw_only=True)
     read_only: bool = field(default=False, kw_only=True)
     check: Check | None = field(default=None, kw_only=True, repr=False)
+    in_order: bool = field(default=False, kw_only=True, repr=False)
     leaves_thread: bool = field(default=False, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -127,6 +130,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     approval: Approval = "allow",
     read_only: bool = False,
+    in_order: bool = False,
 ) -> Tool: ...
 
 
@@ -138,6 +142,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     approval: Approval = "allow",
     read_only: bool = False,
+    in_order: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -150,6 +155,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     approval: Approval = "allow",
     read_only: bool = False,
+    in_order: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """A tool of a typed function; also as a decorator, with or without options.
 
@@ -170,6 +176,7 @@ def tool(
         timeout: seconds that one call may take.
         approval: "ask" to have every call approved first.
         read_only: it changes nothing, anywhere.
+        in_order: its calls of one message run one after the other.
 
     Raises:
         TypeError: a parameter has no type, or one that msgspec cannot decode;
@@ -194,6 +201,7 @@ def tool(
             timeout=timeout,
             approval=approval,
             read_only=read_only,
+            in_order=in_order,
         )
     known_as = name if name is not None else str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(known_as):
@@ -209,7 +217,9 @@ def tool(
         call = signature.bound(function, given)
         if is_async:
             return as_output(await call())
-        answer = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=_threads())
+        answer = await trio.to_thread.run_sync(
+            call, abandon_on_cancel=True, limiter=thread_limiter()
+        )
         # A partial or a lambda may hide that it is async.
         return as_output(await answer if inspect.isawaitable(answer) else answer)
 
@@ -221,6 +231,7 @@ def tool(
         timeout=timeout,
         approval=approval,
         read_only=read_only,
+        in_order=in_order,
         check=signature.problems,
         leaves_thread=not is_async,
     )
@@ -259,7 +270,8 @@ def _is_async(function: Callable[..., Any]) -> bool:
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("standby tool threads")
 
 
-def _threads() -> trio.CapacityLimiter:
+def thread_limiter() -> trio.CapacityLimiter:
+    """What bounds the threads of tools, in this run of trio."""
     # Not trio's own: threads that were left behind hold their place, and would in
     # the end let nothing else in the program use a thread.
     try:

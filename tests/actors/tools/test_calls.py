@@ -53,6 +53,26 @@ async def test_no_more_run_together_than_the_bound(autojump_clock: trio.testing.
     assert most == 8
 
 
+async def test_tools_that_want_it_are_called_in_order(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    did: list[str] = []
+
+    @tool(in_order=True)
+    async def first(n: int) -> None:
+        did.append(f"first {n}")
+        await trio.sleep(10 - n)
+        did.append(f"end {n}")
+
+    @tool(in_order=True)
+    async def second() -> None:
+        did.append("second")
+
+    calls = [call("first", n=1), call("second"), call("first", n=2)]
+    await run_calls(calls, [first, second], CallHistory())
+    assert did == ["first 1", "end 1", "second", "first 2", "end 2"]
+
+
 async def test_a_call_that_takes_too_long_is_cut_and_the_others_are_not(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
