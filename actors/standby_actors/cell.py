@@ -835,7 +835,8 @@ class KeptCell(Cell[M_contra]):
             rare.own = []
         remember(rare.own, envelope, self.mailbox)
         if envelope is message:
-            super().tell(message)
+            told: Any = envelope
+            super().tell(told)
         elif len(self.mailbox) < self.kind.capacity:
             self.mailbox.append(envelope)
         else:

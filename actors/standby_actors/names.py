@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .errors import NameTaken
 
 if TYPE_CHECKING:
     from .cell import Cell
+
+
+def checked_name(name: Any) -> str:
+    """`name`, which must be one that an actor can have.
+
+    Raises:
+        ValueError: it is empty, too long, or has a ``/`` or a control character in it.
+    """
+    if not isinstance(name, str) or not 1 <= len(name) <= 200:
+        raise ValueError(f"a name is a text of 1 to 200 characters, not {str(name)[:60]!r}")
+    if "/" in name or not name.isprintable():
+        raise ValueError(f"a name is 1 to 200 printable characters without '/', not {name[:60]!r}")
+    return name
 
 
 class Names:
@@ -34,11 +48,7 @@ class Names:
             NameTaken: an actor alive has it.
             ValueError: it is empty, or has a ``/`` or a control character in it.
         """
-        if not name or "/" in name or not name.isprintable() or len(name) > 200:
-            raise ValueError(
-                f"a name is 1 to 200 printable characters without '/', not {name[:60]!r}"
-            )
-        holder = self._named.get(name)
+        holder = self._named.get(checked_name(name))
         if holder is not None:
             raise NameTaken(holder.path, name)
 
@@ -56,6 +66,34 @@ class Names:
             raise NameTaken(cell.path, rare.name)
         self._named[name] = cell
         rare.name = name
+
+    def rename(self, moves: Mapping[Cell[Any], str | None]) -> None:
+        """Give actors other names, all at once: one may get what another gives up.
+
+        None takes a name away.  What they are members of stays.
+
+        Raises:
+            NameTaken: an actor that keeps its name has it already; nothing has changed.
+            ValueError: it can be nobody's name; nothing has changed.
+        """
+        taken: set[str] = set()
+        for cell, name in moves.items():
+            if name is None:
+                continue
+            holder = self._named.get(checked_name(name))
+            if name in taken or (holder is not None and holder not in moves):
+                raise NameTaken(holder.path if holder is not None else cell.path, name)
+            taken.add(name)
+        for cell in moves:
+            rare = cell.rare()
+            if rare.name is not None and self._named.get(rare.name) is cell:
+                del self._named[rare.name]
+            rare.name = None
+        for cell, name in moves.items():
+            cell.rare().name = name
+            # One that has ended for good gets it when it lives again.
+            if name is not None and not cell.is_closed:
+                self._named[name] = cell
 
     def whereis(self, name: str) -> Cell[Any] | None:
         """The actor alive of that name, or None."""

@@ -42,6 +42,8 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
     rule: str
     detail: str
+    child: str = ""
+    """Id of the child that it is about; "supervisor" for the supervisor's own flags."""
 
 
 class TooMany(msgspec.Struct, frozen=True, tag=True):

@@ -1,26 +1,35 @@
-"""What a supervisor is told of its children: specifications, checked before anything starts."""
+"""What a supervisor is told of its children: specifications, checked before anything starts.
+
+They are values: compared, printed, and, where all in them can be imported, encoded
+(:mod:`spec_json`).  A whole application is one of them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Never
 
-from attrs import field, frozen
+from attrs import Attribute, field, fields, frozen
 
-from standby_actors.kind import Overflow, kind_of
+from standby_actors.kind import HasKind, Overflow, StopMode, kind_of
 
 from .backoff import Backoff
+from .checks import AutoShutdown as AutoShutdown
+from .checks import Restart as Restart
+from .checks import Shutdown as Shutdown
+from .checks import Strategy as Strategy
+from .checks import WhenDown as WhenDown
+from .checks import check_all_arguments as check_all_arguments
+from .checks import check_child as check_child
+from .checks import check_flags, check_siblings, names_of
+from .checks import check_significant as check_significant
+from .checks import is_count as is_count
 from .errors import BadSpec
-
-Restart = Literal["permanent", "transient", "temporary"]
-Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
-AutoShutdown = Literal["never", "any_significant", "all_significant"]
-Shutdown = float | Literal["brutal_kill"]
-WhenDown = Literal["wait", "fail"]
+from .starts import check_known, checked_start
 
 
-@frozen
+@frozen(str=False)
 class SupervisorSpec:
     """A supervisor and everything below it, as one value."""
 
@@ -35,32 +44,46 @@ class SupervisorSpec:
     auto_shutdown: AutoShutdown = "never"
     max_children: float = math.inf
     """For the strategy ``dynamic``."""
+    names: tuple[str, ...] = field(init=False, eq=False, repr=False)
+    """The names that its children, and those below them, will have."""
 
     def __attrs_post_init__(self) -> None:
-        check_flags(self)
-        check_children(self.children, self.auto_shutdown, self.strategy)
+        object.__setattr__(self, "names", check_supervisor(self))
 
     def walk(self, path: str = "") -> Iterator[tuple[str, ChildSpec]]:
         """Every child below, with its path of ids, owners first."""
-        for spec in self.children:
-            here = f"{path}/{spec.id}" if path else spec.id
+        above = f"{path}/" if path else ""
+        todo = [(f"{above}{each.id}", each) for each in reversed(self.children)]
+        while todo:
+            here, spec = todo.pop()
             yield here, spec
             if isinstance(spec.start, SupervisorSpec):
-                yield from spec.start.walk(here)
+                below = reversed(spec.start.children)
+                todo.extend((f"{here}/{each.id}", each) for each in below)
 
-    def render(self, indent: str = "") -> str:
-        """The tree as text, one line a child, in start order."""
-        lines = [f"{indent}{self.strategy}, {self.intensity} restarts in {self.period:g} s"]
-        for spec in self.children:
-            if isinstance(spec.start, SupervisorSpec):
-                lines.append(f"{indent}- {spec.id} ({spec.restart}):")
-                lines.append(spec.start.render(indent + "    "))
-            else:
-                lines.append(f"{indent}- {spec.id} ({spec.restart}) {spec.kind}")
-        return "\n".join(lines)
+    def render(self) -> str:
+        """The tree as text, one line a child, in start order.  ``print`` shows it, too.
+
+        What is not as by default is said; arguments are not, as they may be long, or secret.
+        """
+        return "\n".join((self.words(), *_lines(self)))
+
+    def words(self) -> str:
+        """Its own flags as text."""
+        limit = f"{self.intensity} restarts in {self.period:g} s"
+        words = [self.strategy, limit if self.intensity is not None else "any number of restarts"]
+        if self.backoff is not None:
+            words.append(f"back-off {self.backoff.first:g} to {self.backoff.cap:g} s")
+        if self.auto_shutdown != "never":
+            words.append(f"ends with {self.auto_shutdown}")
+        if self.max_children != math.inf:
+            words.append(f"at most {self.max_children:g} children")
+        return ", ".join(words)
+
+    __str__ = render
 
 
-@frozen
+@frozen(str=False)
 class ChildSpec:
     """One child.  Make it with :func:`child` or :func:`supervisor`."""
 
@@ -81,8 +104,14 @@ class ChildSpec:
     """How often a message that crashed it is given to it again."""
     capacity: float | None = None
     overflow: Overflow | None = None
+    stop_mode: StopMode | None = None
+    """Whether its stop waits for the handler in progress, or interrupts it."""
+    dedicated: bool | None = None
+    """Whether all its hooks and handlers run on one task."""
     stalled_after: float | None = None
     """Seconds that it may be at one message; then it is killed, as crashed with ``Stalled``."""
+    is_checked: bool = field(default=False, init=False, eq=False, repr=False)
+    """Whether it is known to keep the rules."""
 
     @property
     def type(self) -> Literal["worker", "supervisor"]:
@@ -99,62 +128,123 @@ class ChildSpec:
         """Its shutdown as seconds: 0 is a kill."""
         return 0.0 if self.shutdown == "brutal_kill" else float(self.shutdown)
 
+    def render(self) -> str:
+        """The child, and all below it, as text; see :meth:`SupervisorSpec.render`."""
+        below = _lines(self.start) if isinstance(self.start, SupervisorSpec) else ()
+        return "\n".join((self.words(), *below))
+
+    def words(self) -> str:
+        """Itself as one line: id, what it is, and what is not as by default."""
+        is_supervisor = isinstance(self.start, SupervisorSpec)
+        words = [self.start.words() if is_supervisor else self.kind]
+        for each in OPTIONS:
+            value = getattr(self, each.name)
+            if value != default_of(each, self.start):
+                words.append(_words_of(each.name, value))
+        return f"{self.id}: {', '.join(words)}"
+
+    __str__ = render
+
+
+OPTIONS: tuple[Attribute[Any], ...] = tuple(
+    each for each in fields(ChildSpec) if each.init and each.name not in ("id", "start", "args")
+)
+"""What may be said of a child, beyond what it is."""
+
+
+def default_of(option: Attribute[Any], start: Any) -> Any:
+    """What `option` of a child is that does not say it."""
+    if option.name not in ("shutdown", "start_timeout"):
+        return option.default
+    if isinstance(start, SupervisorSpec):
+        return math.inf
+    return getattr(kind_of(start), option.name)
+
 
 def child(
-    start: Callable[..., Any] | SupervisorSpec,
+    start: Callable[..., Any] | HasKind | SupervisorSpec,
     *args: Any,
     id: str | None = None,  # noqa: A002 - OTP's word for it
     restart: Restart = "permanent",
     shutdown: Shutdown | None = None,
     significant: bool = False,
-    start_timeout: float = 30.0,
+    start_timeout: float | None = None,
     name: str | None = None,
     when_down: WhenDown = "wait",
     redeliver: int = 0,
     capacity: float | None = None,
     overflow: Overflow | None = None,
+    stop_mode: StopMode | None = None,
+    dedicated: bool | None = None,
     stalled_after: float | None = None,
+    **unknown: Never,
 ) -> ChildSpec:
     """Specify a child.
 
     Args:
-        start: an actor class, a function of one message, or a supervisor's specification.
-        args: what the class is called with, in every life.
+        start: an actor class, a ``functools.partial`` of one, a function of one
+            message, or a supervisor's specification.
+        args: what the class is called with, in every life.  Whether it can be is
+            checked, here and where the child gets its supervisor.
         id: unique among its siblings; by default `name`, or the name of `start`.
         restart: ``"permanent"``: always; ``"transient"``: unless it ended normally
             or was asked to; ``"temporary"``: never.
-        shutdown: seconds from its stop to its kill, ``"brutal_kill"``, or inf; 5,
-            and inf for a supervisor.
+        shutdown: seconds from its stop to its kill, ``"brutal_kill"``, or inf; by
+            default what its class says, which is 5, and inf for a supervisor.
         significant: whether its end counts for its supervisor's `auto_shutdown`.
-        start_timeout: seconds that its start hook may take.
-        name: under which it is registered, in all its lives.
+        start_timeout: seconds that its start hook may take; by default what its
+            class says, which is 30, and inf for a supervisor.
+        name: under which it is registered, in all its lives.  No two of a tree may
+            have the same.
         when_down: whether asks that come between two lives ``"wait"`` or ``"fail"``.
         redeliver: how often a message that crashed it is given to it again.
         capacity: messages that may wait.
         overflow: what happens to one over that bound.
+        stop_mode: whether its stop lets the handler in progress ``"finish"``, or is
+            to ``"interrupt"`` it.
+        dedicated: whether all its hooks and handlers run on one task.
         stalled_after: seconds that it may be at one message; one that is for longer
             (it shows within a quarter more) is killed, and crashed with ``Stalled``.
+        unknown: nothing; an option that does not exist is refused, with the nearest.
+
+    `capacity`, `overflow`, `stop_mode` and `dedicated` are, by default, what the class
+    says; they and the rest from `redeliver` on are for workers.
 
     Raises:
-        BadSpec: a value that cannot be meant; it names the rule.
+        BadSpec: a value that cannot be meant; it names the child and the rule.
     """
     is_supervisor = isinstance(start, SupervisorSpec)
+    if id is not None:
+        known = id
+    elif name is not None and isinstance(name, str):
+        known = name
+    else:
+        known = "supervisor" if is_supervisor else checked_start("", start)
+    if unknown:
+        check_known(known, unknown, ("id", *(each.name for each in OPTIONS)), "child")
+    if not is_supervisor and (shutdown is None or start_timeout is None):
+        checked_start(known, start)
+        kind = kind_of(start)
+        shutdown = kind.shutdown if shutdown is None else shutdown
+        start_timeout = kind.start_timeout if start_timeout is None else start_timeout
     spec = ChildSpec(
-        id=id if id is not None else name or checked_start(str(id), start),
+        id=known,
         start=start,
         args=args,
         restart=restart,
-        shutdown=shutdown if shutdown is not None else (math.inf if is_supervisor else 5.0),
+        shutdown=shutdown if shutdown is not None else math.inf,
         significant=significant,
-        start_timeout=start_timeout,
+        start_timeout=start_timeout if start_timeout is not None else math.inf,
         name=name,
         when_down=when_down,
         redeliver=redeliver,
         capacity=capacity,
         overflow=overflow,
+        stop_mode=stop_mode,
+        dedicated=dedicated,
         stalled_after=stalled_after,
     )
-    check_child(spec)
+    check_spec(spec)
     return spec
 
 
@@ -171,12 +261,18 @@ def supervisor(
     shutdown: Shutdown = math.inf,
     significant: bool = False,
     name: str | None = None,
+    when_down: WhenDown = "wait",
+    **unknown: Never,
 ) -> ChildSpec:
     """Specify a supervisor below another: a child with children.
 
+    Its flags are those of :func:`open_supervisor`, the rest is as in :func:`child`.
+
     Raises:
-        BadSpec: a value that cannot be meant; it names the rule.
+        BadSpec: a value that cannot be meant; it names the child and the rule.
     """
+    if unknown:
+        check_known(id, unknown, SUPERVISOR_OPTIONS, "supervisor")
     return child(
         SupervisorSpec(
             children=children,
@@ -191,139 +287,71 @@ def supervisor(
         restart=restart,
         shutdown=shutdown,
         significant=significant,
-        start_timeout=math.inf,
         name=name,
+        when_down=when_down,
     )
 
 
-def check_flags(spec: SupervisorSpec) -> None:
-    """Check a supervisor's own values, in OTP's order."""
-
-    def bad(rule: str, detail: str) -> BadSpec:
-        return BadSpec("supervisor", rule, detail)
-
-    if spec.strategy not in get_args(Strategy):
-        raise bad("invalid_strategy", f"strategy {spec.strategy!r} is none of {get_args(Strategy)}")
-    intensity = spec.intensity
-    if intensity is None:
-        if spec.backoff is None:
-            raise bad(
-                "invalid_intensity",
-                "intensity=None never gives up; it needs a backoff=, or a child that cannot "
-                "start keeps the machine busy for ever",
-            )
-    elif not is_count(intensity):
-        raise bad("invalid_intensity", f"intensity must be an int of 0 or more, not {intensity!r}")
-    if not _is_number(spec.period) or not 0 < spec.period < math.inf:
-        raise bad("invalid_period", f"period must be more than 0 seconds, not {spec.period!r}")
-    if spec.auto_shutdown not in get_args(AutoShutdown):
-        raise bad(
-            "invalid_auto_shutdown",
-            f"auto_shutdown {spec.auto_shutdown!r} is none of {get_args(AutoShutdown)}",
-        )
-    if spec.auto_shutdown != "never" and spec.strategy == "dynamic":
-        raise bad("bad_combination", "auto_shutdown cannot be had with the strategy dynamic")
-    if not _is_number(spec.max_children) or not spec.max_children >= 0:
-        raise bad(
-            "invalid_max_children", f"max_children must be 0 or more, not {spec.max_children!r}"
-        )
+FLAGS = tuple(each.name for each in fields(SupervisorSpec) if each.init and each.name != "children")
+"""What may be said of a supervisor, beyond its children."""
+SUPERVISOR_OPTIONS = (
+    *FLAGS,
+    "id",
+    "restart",
+    "shutdown",
+    "significant",
+    "name",
+    "when_down",
+)
 
 
-def check_children(
-    children: tuple[ChildSpec, ...], auto_shutdown: AutoShutdown, strategy: Strategy
-) -> None:
-    """Check the children of one supervisor together."""
-    for each in children:
-        if not _is_a(each, ChildSpec):
-            raise BadSpec(
-                str(each), "invalid_child_spec", f"{each!r} is no specification: use child(…)"
-            )
-        check_child(each)
-        check_significant(each, auto_shutdown)
-    if strategy == "dynamic" and len(children) != 1:
-        raise BadSpec(
-            "supervisor",
-            "bad_start_spec",
-            f"the strategy dynamic takes exactly one child, its template, not {len(children)}",
-        )
-    seen: set[str] = set()
-    for each in children:
-        if each.id in seen:
-            raise BadSpec(
-                each.id, "duplicate_child_name", "two children have this id; give each its id="
-            )
-        seen.add(each.id)
+def check_supervisor(spec: SupervisorSpec) -> tuple[str, ...]:
+    """Check a supervisor's own values and its children, each and together.
+
+    Returns the names that there will be, those of templates apart: they are had by
+    their children, one of them at a time.
+    """
+    check_flags(spec)
+    for each in spec.children:
+        check_spec(each)
+    check_siblings(spec.children, spec.auto_shutdown, spec.strategy)
+    return names_of(spec.children) if spec.strategy != "dynamic" else ()
 
 
-def check_significant(spec: ChildSpec, auto_shutdown: AutoShutdown) -> None:
-    """Check a significant child against its supervisor."""
-    if spec.significant and auto_shutdown == "never":
-        raise BadSpec(
-            spec.id, "bad_combination", "significant means nothing with auto_shutdown='never'"
-        )
+def check_spec(spec: object) -> None:
+    """Check what shall be the specification of a child."""
+    if not isinstance(spec, ChildSpec):
+        raise BadSpec(_cut(spec), "invalid_child_spec", f"{_cut(spec)} is none: use child(…)")
+    if not spec.is_checked:
+        check_child(spec)
+        # It is a value: what holds once, holds for ever.
+        object.__setattr__(spec, "is_checked", True)
 
 
-def check_child(spec: ChildSpec) -> None:
-    """Check one child's values, in OTP's order."""
-
-    def bad(rule: str, detail: str) -> BadSpec:
-        return BadSpec(str(spec.id), rule, detail)
-
-    if not _is_text(spec.id):
-        raise bad("missing_id", f"an id is a text of at least one character, not {spec.id!r}")
-    checked_start(spec.id, spec.start)
-    if spec.restart not in get_args(Restart):
-        raise bad(
-            "invalid_restart_type", f"restart {spec.restart!r} is none of {get_args(Restart)}"
-        )
-    if not _is_a(spec.significant, bool):
-        raise bad("invalid_significant", f"significant is a bool, not {spec.significant!r}")
-    if spec.significant and spec.restart == "permanent":
-        raise bad("bad_combination", "a permanent child cannot be significant: it never ends")
-    if spec.shutdown != "brutal_kill" and not (_is_number(spec.shutdown) and spec.shutdown >= 0):
-        raise bad(
-            "invalid_shutdown",
-            f"shutdown is seconds of 0 or more, inf, or 'brutal_kill', not {spec.shutdown!r}",
-        )
-    if not _is_number(spec.start_timeout) or not spec.start_timeout >= 0:
-        raise bad("invalid_start_timeout", f"start_timeout is seconds, not {spec.start_timeout!r}")
-    if spec.when_down not in get_args(WhenDown):
-        raise bad("invalid_when_down", f"when_down {spec.when_down!r} is none of wait, fail")
-    if not is_count(spec.redeliver):
-        raise bad("invalid_redeliver", f"redeliver is an int of 0 or more, not {spec.redeliver!r}")
-    if spec.stalled_after is not None and not (
-        _is_number(spec.stalled_after) and spec.stalled_after > 0
-    ):
-        raise bad("invalid_stalled_after", f"stalled_after is seconds, not {spec.stalled_after!r}")
-    if spec.stalled_after is not None and spec.type == "supervisor":
-        raise bad("bad_combination", "stalled_after is for workers: a supervisor may have to wait")
+def _cut(what: object) -> str:
+    text = repr(what)
+    return text if len(text) <= 80 else f"{text[:80]} …"
 
 
-def checked_start(of: str, start: object) -> str:
-    """The name of what the child `of` is to be."""
-    if start is None:
-        raise BadSpec(of, "missing_start", "start is missing: give an actor class")
-    if isinstance(start, SupervisorSpec):
-        return "supervisor"
-    try:
-        return kind_of(start).name
-    except TypeError as error:  # nothing that could be one, or nothing that has a hash
-        raise BadSpec(of, "invalid_start", str(error)) from None
+def _words_of(option: str, value: Any) -> str:
+    if option == "restart":
+        return str(value)
+    if option == "shutdown":
+        return value if isinstance(value, str) else f"shutdown {value:g} s"
+    if option in ("start_timeout", "stalled_after"):
+        return f"{option} {value:g} s"
+    if isinstance(value, bool):
+        return option if value else f"not {option}"
+    return f"{option} {value}"
 
 
-def is_count(value: object) -> bool:
-    """Whether `value` is a number of things: an int of 0 or more, and no bool."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_a(value: object, kind: type) -> bool:
-    """Whether `value` is what its annotation says: callers need not be type-checked."""
-    return isinstance(value, kind)
+def _lines(spec: SupervisorSpec) -> Iterator[str]:
+    """One line for each child below, with the branches that lead to it."""
+    todo = [("", each, each is spec.children[-1]) for each in reversed(spec.children)]
+    while todo:
+        before, each, is_last = todo.pop()
+        yield before + ("└─ " if is_last else "├─ ") + each.words()
+        if isinstance(each.start, SupervisorSpec):
+            below = each.start.children
+            inner = before + ("   " if is_last else "│  ")
+            todo.extend((inner, one, one is below[-1]) for one in reversed(below))

@@ -6,8 +6,11 @@ from standby_actors import ActorError
 from standby_actors.failure import described
 
 
-class BadSpec(ActorError, ValueError):
-    """Raised on a specification that cannot be meant; nothing was started.
+class BadSpec(ActorError, ValueError, TypeError):
+    """Raised on a specification that cannot be meant; nothing was started or changed.
+
+    A ``TypeError`` as well as a ``ValueError``: an option that does not exist, and
+    arguments that the child cannot be made with, are found here, too.
 
     :attr:`actor` is the id of the child, or "supervisor" for its own flags;
     :attr:`rule` names the rule as OTP does: ``missing_start``,

@@ -8,7 +8,7 @@ one another, and each counts its own restarts.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Never
 
 from standby_actors import Ref
 
@@ -16,6 +16,7 @@ from .answers import ChildInfo, Counts, StartAnswer, TerminateAnswer
 from .backoff import Backoff
 from .child import ChildSpec, supervisor
 from .router import Members, check_number, numbered, spot
+from .starts import check_known
 from .tree import Branch
 
 
@@ -29,6 +30,7 @@ def partitions(
     backoff: Backoff | None = None,
     max_children: float = math.inf,
     name: str | None = None,
+    **unknown: Never,
 ) -> ChildSpec:
     """Specify `count` dynamic supervisors below one, for ``tree.partitions(id)``.
 
@@ -43,10 +45,14 @@ def partitions(
         backoff: delays before restarts.
         max_children: in each.
         name: under which the supervisor above them is registered.
+        unknown: nothing; an option that does not exist is refused, with the nearest.
 
     Raises:
         BadSpec: a value that cannot be meant; it names the rule.
     """
+    if unknown:
+        options = ("count", "id", "intensity", "period", "backoff", "max_children", "name")
+        check_known(id, unknown, options, "partitioned supervisor")
     check_number(id, count)
     one = supervisor(
         template,

@@ -7,18 +7,19 @@ whoever sends: no hop, no mailbox that could fill, nobody who could crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, cast, get_args, overload
 
 from attrs import evolve
 
 from standby_actors import ActorError, ActorStopped, Ref, Reply, Request
 from standby_actors.cell import DEAD, Cell
-from standby_actors.kind import Overflow, kind_of
+from standby_actors.kind import Overflow, StopMode, kind_of
 from standby_actors.reply import ERROR, resolve
 
 from .backoff import Backoff
 from .child import ChildSpec, Restart, Shutdown, WhenDown, child, supervisor
 from .errors import BadSpec
+from .starts import check_known
 
 if TYPE_CHECKING:
     from .tree import Branch
@@ -39,13 +40,16 @@ def workers(
     backoff: Backoff | None = None,
     name: str | None = None,
     restart: Restart = "permanent",
-    shutdown: Shutdown = 5.0,
-    start_timeout: float = 30.0,
+    shutdown: Shutdown | None = None,
+    start_timeout: float | None = None,
     when_down: WhenDown = "wait",
     redeliver: int = 0,
     capacity: float | None = None,
     overflow: Overflow | None = None,
+    stop_mode: StopMode | None = None,
+    dedicated: bool | None = None,
     stalled_after: float | None = None,
+    **unknown: Never,
 ) -> ChildSpec:
     """Specify a pool: a supervisor with `count` equal workers, for ``tree.router(id)``.
 
@@ -68,12 +72,18 @@ def workers(
         redeliver: how often a message that crashed a worker is given to it again.
         capacity: messages that may wait for one worker.
         overflow: what happens to one over that bound.
+        stop_mode: whether its stop lets the handler in progress ``"finish"``, or is
+            to ``"interrupt"`` it.
+        dedicated: whether all hooks and handlers of a worker run on one task.
         stalled_after: seconds that a worker may be at one message.
+        unknown: nothing; an option that does not exist is refused, with the nearest.
 
     Raises:
         BadSpec: a value that cannot be meant; it names the rule.
     """
     pool = id or name or _name_of(start)
+    if unknown:
+        check_known(pool, unknown, WORKERS_OPTIONS, "pool of workers")
     check_number(pool, count)
     each = child(
         start,
@@ -86,6 +96,8 @@ def workers(
         redeliver=redeliver,
         capacity=capacity,
         overflow=overflow,
+        stop_mode=stop_mode,
+        dedicated=dedicated,
         stalled_after=stalled_after,
     )
     return supervisor(
@@ -96,6 +108,13 @@ def workers(
         backoff=backoff,
         name=name,
     )
+
+
+WORKERS_OPTIONS = (
+    *("count", "id", "intensity", "period", "backoff", "name", "restart", "shutdown"),
+    *("start_timeout", "when_down", "redeliver", "capacity", "overflow", "stop_mode"),
+    *("dedicated", "stalled_after"),
+)
 
 
 class Router(Generic[M]):
@@ -363,7 +382,7 @@ def check_number(id: str, count: object) -> None:  # noqa: A002 - OTP's word for
 def _name_of(start: Any) -> str:
     try:
         return kind_of(start).name
-    except TypeError:
+    except (TypeError, ValueError):
         return "workers"  # child() says what is wrong with it
 
 

@@ -30,6 +30,7 @@ from standby_actors import (
     emit,
 )
 from standby_actors.cell import Cell
+from standby_actors.chaos import point
 from standby_actors.failure import described
 from standby_actors.kind import kind_of
 from standby_actors.pinned import Pinned
@@ -58,7 +59,14 @@ from .answers import (
     UpdateAnswer,
     WrongStrategy,
 )
-from .child import ChildSpec, SupervisorSpec, check_child, check_children, check_significant
+from .child import (
+    ChildSpec,
+    SupervisorSpec,
+    check_all_arguments,
+    check_significant,
+    check_spec,
+    check_supervisor,
+)
 from .decision import (
     Again,
     CloseDown,
@@ -157,7 +165,6 @@ class Record:
             return  # a start that failed, also by a kill, is told to who started it, once
         elif self.owner.is_open:
             self.owner.child_ended(self, reason)
-
 
     def child_status(self, now: float | None) -> ChildStatus:
         """What is known of it, for a snapshot."""
@@ -356,6 +363,7 @@ class Supervisor(Actor, Overseer):
             and record.cell is not None
             and record.cell.kind.on_start is None
             and not record.cell.kind.dedicated
+            and not record.is_new
             and self.spec.strategy in ("one_for_one", "dynamic")
             and wants_restart(record.spec.restart, is_normal(reason))
         ):
@@ -384,9 +392,11 @@ class Supervisor(Actor, Overseer):
     async def _ended(self, record: Record, reason: ExitReason) -> None:
         if record.ended is not reason or record.owner is not self:
             return  # a stop has taken note of it, the child is forgotten, or was another life's
+        point("supervisor.ended")
         record.ended = None
         decision = self._judge(record, reason)
         if isinstance(decision, Again):
+            point("supervisor.counted")
             record.state = "restarting"
             if decision.after > 0:
                 self._schedule(record, decision.after, counts=False)
@@ -451,6 +461,7 @@ class Supervisor(Actor, Overseer):
                 self._forget(record)
             case GiveUp(reason):
                 self.gave_up = decision
+                point("supervisor.give_up")
                 self._report("gave_up", record, reason)
                 self._forget(record)
                 self.end(Shutdown(f"gave up: {reason}"))
@@ -463,6 +474,7 @@ class Supervisor(Actor, Overseer):
     # ---- restarting
 
     async def _attempt(self, record: Record, counts: bool) -> None:
+        point("supervisor.attempt")
         if counts:
             self._count_restart()
             # It has been waited for already: what is decided is whether, and at once.
@@ -526,6 +538,7 @@ class Supervisor(Actor, Overseer):
 
     async def _start(self, record: Record, level: Literal["info", "debug"]) -> BaseException | None:
         """Start a child, first or again; returns what went wrong."""
+        point("supervisor.start")
         starter: Reply[Any] = Reply(None)
         error = (
             self._spawn(record, starter) if record.cell is None else self._revive(record, starter)
@@ -541,6 +554,7 @@ class Supervisor(Actor, Overseer):
                 error = raised
             finally:
                 record.starter = None
+        point("supervisor.started" if error is None else "supervisor.start_failed")
         if error is None:
             self._is_up(record, level)
         elif not isinstance(error, Ignore):
@@ -566,12 +580,12 @@ class Supervisor(Actor, Overseer):
                 overflow=spec.overflow,
                 shutdown=spec.seconds,
                 start_timeout=spec.start_timeout,
+                stop_mode=spec.stop_mode,
+                dedicated=spec.dedicated,
             )
         # The constructor of a child is its own, too.
         except Exception as error:
             return error
-        if spec.name is None:
-            record.cell.rare().label = spec.id
         return None
 
     def _revive(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
@@ -582,8 +596,14 @@ class Supervisor(Actor, Overseer):
             spec = record.spec
             record.is_new = False
             cell.kind = kind_of(start).with_options(
-                spec.capacity, spec.overflow, spec.seconds, spec.start_timeout, None, None
+                spec.capacity,
+                spec.overflow,
+                spec.seconds,
+                spec.start_timeout,
+                spec.stop_mode,
+                spec.dedicated,
             )
+            cell.rare().untraced = None  # of another kind; nobody traces the new one
         try:
             cell.block.revive(cell, args, starter)
         # The constructor of a child is its own, too.
@@ -594,12 +614,7 @@ class Supervisor(Actor, Overseer):
     def _is_up(self, record: Record, level: Literal["info", "debug"]) -> None:
         record.state = "running"
         record.started_at = trio.current_time()
-        seconds = record.spec.stalled_after
-        if seconds is not None or self._stalls is not None:
-            if self._stalls is None:
-                self._stalls = Stalls()
-            assert record.cell is not None
-            self._stalls.watch(record.cell, record.spec.id, seconds)
+        self._watch(record)
         if self._is_heard:
             self._emit("supervisor.progress", child=record.spec.id, level=level)
         number = logging.INFO if level == "info" else logging.DEBUG
@@ -621,6 +636,7 @@ class Supervisor(Actor, Overseer):
             return None
         # If it has just ended by itself, that was its end; nobody is to hear of it twice.
         reason, record.ended = record.ended, None
+        point("supervisor.stop")
         if cell.actor is not None:
             record.expected = True
             record.comes_back = comes_back
@@ -637,6 +653,7 @@ class Supervisor(Actor, Overseer):
                 self._report("shutdown_error", record, f"stuck: {answer.path} does not end")
                 return answer
             reason = answer
+        point("supervisor.stopped")
         if reason is not None and not is_expected(
             record.spec.restart, record.spec.shutdown, reason
         ):
@@ -646,6 +663,15 @@ class Supervisor(Actor, Overseer):
         record.state = "undefined"
         return None
 
+    def _watch(self, record: Record) -> None:
+        """Look at a child that runs as often as its specification wants it."""
+        seconds = record.spec.stalled_after
+        if seconds is not None or self._stalls is not None:
+            if self._stalls is None:
+                self._stalls = Stalls()
+            assert record.cell is not None
+            self._stalls.watch(record.cell, record.spec.id, seconds)
+
     def _forsake(self, record: Record) -> None:
         """Let nothing wait for a life that will not be."""
         if record.cell is not None:
@@ -653,6 +679,7 @@ class Supervisor(Actor, Overseer):
 
     def _forget(self, record: Record) -> None:
         """Let a child be: its specification stays, unless it was a temporary one."""
+        point("supervisor.forget")
         self._forsake(record)
         record.state = "undefined"
         record.attempt += 1
@@ -688,17 +715,22 @@ class Supervisor(Actor, Overseer):
         else:
             spec = message.spec
             try:
-                if not isinstance(spec, ChildSpec):
-                    raise BadSpec(str(spec), "invalid_child_spec", "use child(…)")
-                check_child(spec)
+                check_spec(spec)
                 check_significant(spec, self.spec.auto_shutdown)
+                check_all_arguments(spec)
             except BadSpec as bad:
-                return Refused(bad.rule, bad.detail)
+                return Refused(bad.rule, bad.detail, bad.actor)
         known = self.records.get(spec.id)
         if known is not None:
             if known.state == "running" and known.cell is not None:
                 return AlreadyStarted(known.cell)
             return AlreadyPresent()
+        if not is_dynamic and spec.name is not None:
+            for each in self.records.values():
+                # Of one that runs its ref is the answer: the start itself finds it.
+                if each.spec.name == spec.name and each.state != "running":
+                    what = f"child {each.spec.id} has the name {spec.name!r}, and may come back"
+                    return Refused("duplicate_name", what, spec.id)
         record = Record(spec, self)
         if spec.restart == "temporary" and spec.args:
             record.given = spec.args
@@ -782,38 +814,66 @@ class Supervisor(Actor, Overseer):
         try:
             if not isinstance(new, SupervisorSpec):
                 raise BadSpec("supervisor", "bad_return", f"{new!r} is no SupervisorSpec")
-            check_children(new.children, new.auto_shutdown, new.strategy)
+            check_supervisor(new)
         except BadSpec as error:
-            return Refused(error.rule, error.detail)
+            return Refused(error.rule, error.detail, error.actor)
         is_dynamic = self.spec.strategy == "dynamic"
         if is_dynamic is not (new.strategy == "dynamic"):
             what = "a supervisor of a template cannot become one without, nor the other way round"
-            return Refused("invalid_strategy", what)
-        self.spec = new
+            return Refused("invalid_strategy", what, "supervisor")
         old = self.records
+        specs = {spec.id: spec for spec in new.children}
         if is_dynamic:
             (template,) = new.children
-            for record in old.values():
-                self._specify(record, evolve(template, id=record.spec.id, args=record.spec.args))
-            return Done()
-        self.records = {}
-        for spec in new.children:
-            known = old.pop(spec.id, None)
-            if known is not None:
-                self._specify(known, spec)
-            self.records[spec.id] = known or Record(spec, self)
-        self.records.update(old)
-        self._order()
+            specs = {
+                record.spec.id: evolve(template, id=record.spec.id, args=record.spec.args)
+                for record in old.values()
+            }
+        refused = self._rename(specs)
+        if refused is not None:
+            return refused
+        self.spec = new
+        for key, spec in specs.items():
+            if key in old:
+                self._specify(old[key], spec)
+        if not is_dynamic:
+            kept = {key: record for key, record in old.items() if key not in specs}
+            self.records = {key: old.get(key) or Record(spec, self) for key, spec in specs.items()}
+            self.records.update(kept)
+            self._order()
         return Done()
 
+    def _rename(self, specs: dict[str, ChildSpec]) -> Refused | None:
+        """Let the children have the names that `specs` give them; all of them, or none."""
+        names: dict[str, str] = {}
+        moves: dict[Cell[Any], str | None] = {}
+        for key, spec in ({key: each.spec for key, each in self.records.items()} | specs).items():
+            if spec.name is not None and names.setdefault(spec.name, key) != key:
+                what = f"child {names[spec.name]} has the name {spec.name!r}, too"
+                return Refused("duplicate_name", what, key)
+            cell = self.records[key].cell if key in self.records else None
+            if cell is not None and spec.name != self.records[key].spec.name:
+                moves[cell] = spec.name
+        try:
+            self._cell.block.names.rename(moves)
+        except NameTaken as taken:
+            what = f"{taken.actor} has the name {taken.name!r}"
+            return Refused("name_taken", what, names[taken.name])
+        return None
+
     def _specify(self, record: Record, spec: ChildSpec) -> None:
-        """Give a child another specification: its shutdown holds at once, the rest from
-        its next life on."""
+        """Give a child another specification; see :meth:`Branch.update_specs`."""
         record.is_new = True
         record.spec = spec
         cell = record.cell
-        if cell is not None:
-            cell.kind = cell.kind.with_options(None, None, spec.seconds, None, None, None)
+        if cell is None:
+            return
+        cell.kind = cell.kind.with_options(None, None, spec.seconds, None, None, None)
+        rare = cell.rare()
+        if rare.untraced is not None:
+            rare.untraced = rare.untraced.with_options(None, None, spec.seconds, None, None, None)
+        if record.state == "running":
+            self._watch(record)
 
     def _order(self) -> None:
         cells: Iterable[Cell[Any]] = [
