@@ -483,7 +483,9 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 has_failed = False
                 failure = None
             del adopted[me]
-            extra.coro = extra.worker = extra.scope = extra.rest = extra.message = None
+            # `extra.rest` says, until the mailbox is put in order, that this message has
+            # been taken: a next life may begin in here, and must not be given it again.
+            extra.coro = extra.worker = extra.scope = extra.message = None
             coro = None
             leaked = scope_of is not None and scope_of(me) is not base_scope
             if leaked:
@@ -532,6 +534,8 @@ def _after_turn(block: Block, cell: Cell[Any], batch: Any, rest: Any) -> None:
         block.batch = None  # its iterator does not count what is taken out here
     if cell.mailbox is batch and batch is not DEAD:
         del batch[: len(batch) - rest.__length_hint__()]
+    if cell.extra is not None:
+        cell.extra.rest = None
     block.settle(cell)
 
 

@@ -35,6 +35,12 @@ WAIT = Backoff(1.0, factor=1.0, cap=1.0, jitter=0.0)
 """A second between two lives."""
 
 
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Report nothing of the many crashes here: to render their traces takes most of the time."""
+    caplog.set_level("CRITICAL", logger="standby")
+
+
 class Works(Actor):
     """Crashes, leaves, or answers."""
 

@@ -445,3 +445,41 @@ async def test_a_killed_child_is_one_that_crashed(autojump_clock: MockClock) -> 
 async def test_how_the_unspeakable_ended_can_be_said(autojump_clock: MockClock) -> None:
     reason = Crashed(Unspeakable())
     assert str(reason) == "crashed (Unspeakable: (its own words failed: RuntimeError))"
+
+
+@pytest.mark.parametrize("crashes", [1, 3])
+@pytest.mark.parametrize("behind", [0, 1, 5])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_message_that_crashed_is_not_given_again_and_none_behind_it_is_lost(
+    kind: type[Plain], behind: int, crashes: int, autojump_clock: MockClock
+) -> None:
+    given: list[Any] = []
+
+    class Notes(kind):  # type: ignore[misc, valid-type]  # a class that a test is given
+        """Notes what it is given."""
+
+        def receive(self, message: Do) -> Any:
+            given.append(message.what)
+            return super().receive(message)
+
+    if kind is not Plain:
+        given_to = kind.receive
+
+        async def receive(self: Any, message: Do) -> Any:
+            given.append(message.what)
+            await trio.sleep(0.01)  # on a task of its own by then
+            return await given_to(self, message)
+
+        Notes.receive = receive
+    world = World()
+    async with open_supervisor(child(Notes, world, "1", id="1"), intensity=9) as tree:
+        wanted: list[Any] = []
+        for number in range(crashes):
+            error = OSError(number)
+            tree["1"].tell(Do(error))
+            for other in range(behind):
+                tree["1"].tell(Do((number, other)))
+            wanted += [error, *((number, other) for other in range(behind))]
+        await trio.sleep(10)
+        assert given == wanted
+        assert tree["1"].incarnation == 1 + crashes

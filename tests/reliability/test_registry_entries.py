@@ -23,6 +23,12 @@ NAME = "n"
 GROUP = "g"
 
 
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Report nothing of the many crashes here: to render their traces takes most of the time."""
+    caplog.set_level("CRITICAL", logger="standby")
+
+
 class Named(Actor):
     """Takes a while over everything, and is a member of a group."""
 

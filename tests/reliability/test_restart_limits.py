@@ -70,6 +70,12 @@ class End(Request[None], frozen=True):
     way: str
 
 
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Report nothing of the many crashes here: to render their traces takes most of the time."""
+    caplog.set_level("CRITICAL", logger="standby")
+
+
 class Hookless(Actor):
     """Ends as it is told.  Without a start hook, its new life begins on the spot."""
 
@@ -323,7 +329,7 @@ async def test_a_first_start_that_fails_three_levels_down_names_all_three(
     assert world.starts == ["a", "b"]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["one_for_one", "dynamic"])
 def test_a_third_end_at_exactly_5_seconds_counts_on_each_of_100_runs(strategy: Any) -> None:
     async def run(kind: type[Hookless], began: float) -> float:
         with contextlib.suppress(GaveUp):

@@ -54,6 +54,12 @@ class Diary:
         return [after - before - LIFE for before, after in itertools.pairwise(self.starts)]
 
 
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Report nothing of the many crashes here: to render their traces takes most of the time."""
+    caplog.set_level("CRITICAL", logger="standby")
+
+
 class Dies(Actor):
     """Starts well, and crashes in its handler a moment later."""
 
@@ -192,7 +198,7 @@ async def test_an_hour_of_instant_deaths_has_no_more_than_66_starts_and_harms_no
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(300.0, id="short"), pytest.param(HOUR, marks=pytest.mark.deep)]
+    "seconds", [pytest.param(150.0, id="short"), pytest.param(HOUR, marks=pytest.mark.deep)]
 )
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -200,7 +206,7 @@ async def test_every_way_to_die_at_once_has_the_same_gaps(
     strategy: Any, kind: type[Dies], seconds: float, autojump_clock: MockClock
 ) -> None:
     diary = await storms_beside_a_neighbour(kind, strategy, seconds)
-    check_storm(diary, seconds, most=66 if seconds == HOUR else 10)
+    check_storm(diary, seconds, most=66 if seconds == HOUR else 8)
 
 
 @pytest.mark.parametrize(
