@@ -54,15 +54,19 @@ from standby_actors import open_nursery as open_nursery
 if TYPE_CHECKING:
     from standby_actors import Agent as Agent
     from standby_actors import AsyncioHost as AsyncioHost
+    from standby_actors import BrokenAgent as BrokenAgent
     from standby_actors import Capabilities as Capabilities
     from standby_actors import ChatMessage as ChatMessage
     from standby_actors import ChildStatus as ChildStatus
     from standby_actors import Closed as Closed
     from standby_actors import ErrorKind as ErrorKind
+    from standby_actors import Found as Found
     from standby_actors import Guest as Guest
     from standby_actors import Host as Host
     from standby_actors import Lifetime as Lifetime
+    from standby_actors import Limits as Limits
     from standby_actors import LocalModelError as LocalModelError
+    from standby_actors import McpServer as McpServer
     from standby_actors import MessageEnded as MessageEnded
     from standby_actors import MissingKey as MissingKey
     from standby_actors import ModelError as ModelError
@@ -79,18 +83,24 @@ if TYPE_CHECKING:
     from standby_actors import TextDelta as TextDelta
     from standby_actors import Turn as Turn
     from standby_actors import TurnError as TurnError
+    from standby_actors import UnknownAgent as UnknownAgent
     from standby_actors import UnknownModel as UnknownModel
     from standby_actors import Usage as Usage
     from standby_actors import agent_of as agent_of
     from standby_actors import default_model as default_model
+    from standby_actors import find_agent as find_agent
+    from standby_actors import json_objects as json_objects
+    from standby_actors import load_agents as load_agents
     from standby_actors import open_guest as open_guest
     from standby_actors import open_local_model as open_local_model
     from standby_actors import open_model as open_model
     from standby_actors import run as run
     from standby_actors import run_sync as run_sync
+    from standby_actors import says_word as says_word
     from standby_actors import spawn as spawn
     from standby_actors import tune_gc as tune_gc
     from standby_actors import watch_loop as watch_loop
+    from standby_actors.agent import agent as agent
     from standby_combinators import Held as Held
     from standby_combinators import Report as Report
     from standby_combinators import SubagentPool as SubagentPool
@@ -160,6 +170,7 @@ _LATE = {
     "BadSpec": ("standby_supervision", "BadSpec"),
     "Branch": ("standby_supervision", "Branch"),
     "Broadcast": ("standby_supervision", "Broadcast"),
+    "BrokenAgent": ("standby_actors", "BrokenAgent"),
     "CalledOff": ("standby_supervision", "CalledOff"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
@@ -174,6 +185,7 @@ _LATE = {
     "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
     "Failed": ("standby_supervision", "Failed"),
+    "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
     "Guest": ("standby_actors", "Guest"),
     "Held": ("standby_combinators", "Held"),
@@ -183,7 +195,9 @@ _LATE = {
     "Job": ("standby_supervision", "Job"),
     "Jobs": ("standby_supervision", "Jobs"),
     "Lifetime": ("standby_actors", "Lifetime"),
+    "Limits": ("standby_actors", "Limits"),
     "LocalModelError": ("standby_actors", "LocalModelError"),
+    "McpServer": ("standby_actors", "McpServer"),
     "MessageEnded": ("standby_actors", "MessageEnded"),
     "MissingKey": ("standby_actors", "MissingKey"),
     "ModelError": ("standby_actors", "ModelError"),
@@ -220,16 +234,21 @@ _LATE = {
     "Tree": ("standby_supervision", "Tree"),
     "Turn": ("standby_actors", "Turn"),
     "TurnError": ("standby_actors", "TurnError"),
+    "UnknownAgent": ("standby_actors", "UnknownAgent"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
     "UnsafeFolder": ("standby_supervision", "UnsafeFolder"),
     "Usage": ("standby_actors", "Usage"),
     "Verb": ("standby_supervision", "Verb"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
+    "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
     "child": ("standby_supervision", "child"),
     "default_model": ("standby_actors", "default_model"),
     "fan_out": ("standby_combinators", "fan_out"),
+    "find_agent": ("standby_actors", "find_agent"),
     "join_outputs": ("standby_combinators", "join_outputs"),
+    "json_objects": ("standby_actors", "json_objects"),
+    "load_agents": ("standby_actors", "load_agents"),
     "open_guest": ("standby_actors", "open_guest"),
     "open_jobs": ("standby_supervision", "open_jobs"),
     "open_local_model": ("standby_actors", "open_local_model"),
@@ -240,6 +259,7 @@ _LATE = {
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
     "run_sync": ("standby_actors", "run_sync"),
+    "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
     "spawn": ("standby_actors", "spawn"),
     "supervisor": ("standby_supervision", "supervisor"),
@@ -264,6 +284,7 @@ __all__ = [
     "BadSpec",
     "Branch",
     "Broadcast",
+    "BrokenAgent",
     "CalledOff",
     "Capabilities",
     "ChatMessage",
@@ -283,6 +304,7 @@ __all__ = [
     "Exit",
     "ExitReason",
     "Failed",
+    "Found",
     "GaveUp",
     "Guest",
     "Held",
@@ -295,10 +317,12 @@ __all__ = [
     "Later",
     "LeakedScope",
     "Lifetime",
+    "Limits",
     "Linked",
     "Listener",
     "LocalModelError",
     "MailboxFull",
+    "McpServer",
     "MessageEnded",
     "MissingKey",
     "ModelError",
@@ -350,19 +374,24 @@ __all__ = [
     "Tree",
     "Turn",
     "TurnError",
+    "UnknownAgent",
     "UnknownModel",
     "UnsafeFolder",
     "Usage",
     "Verb",
     "WrongStrategy",
     "WrongThread",
+    "agent",
     "agent_of",
     "child",
     "default_model",
     "emit",
     "fan_out",
+    "find_agent",
     "join_outputs",
+    "json_objects",
     "listen",
+    "load_agents",
     "open_events",
     "open_guest",
     "open_jobs",
@@ -375,6 +404,7 @@ __all__ = [
     "run",
     "run_agent",
     "run_sync",
+    "says_word",
     "serve_control",
     "spawn",
     "supervisor",

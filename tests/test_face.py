@@ -9,7 +9,17 @@ import pytest
 
 import standby
 
-HEAVY = ["asyncio", "cyclopts", "matplotlib", "numpy", "openai", "pathspec", "rich", "xllamacpp"]
+HEAVY = [
+    "asyncio",
+    "cyclopts",
+    "matplotlib",
+    "numpy",
+    "openai",
+    "pathspec",
+    "rich",
+    "xllamacpp",
+    "yaml",
+]
 """What `import standby` leaves alone: each is imported where it is used."""
 
 

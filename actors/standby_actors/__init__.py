@@ -53,10 +53,17 @@ from .snapshot import Tally as Tally
 if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .agent import Lifetime as Lifetime
+    from .agent import Limits as Limits
+    from .agent import McpServer as McpServer
     from .agent import agent_of as agent_of
     from .asyncio_hosting import AsyncioHost as AsyncioHost
     from .asyncio_hosting import Guest as Guest
     from .asyncio_hosting import open_guest as open_guest
+    from .definitions.discovery import BrokenAgent as BrokenAgent
+    from .definitions.discovery import Found as Found
+    from .definitions.discovery import UnknownAgent as UnknownAgent
+    from .definitions.discovery import find_agent as find_agent
+    from .definitions.discovery import load_agents as load_agents
     from .hosting import Host as Host
     from .mind import Closed as Closed
     from .models import MissingKey as MissingKey
@@ -66,6 +73,8 @@ if TYPE_CHECKING:
     from .models import UnknownModel as UnknownModel
     from .models import default_model as default_model
     from .models import open_model as open_model
+    from .modeltext import json_objects as json_objects
+    from .modeltext import says_word as says_word
     from .result import STATUS_OF as STATUS_OF
     from .result import ChatMessage as ChatMessage
     from .result import ErrorKind as ErrorKind
@@ -95,14 +104,18 @@ if TYPE_CHECKING:
 _LATE = {
     "Agent": "agent",
     "AsyncioHost": "asyncio_hosting",
+    "BrokenAgent": "definitions.discovery",
     "Capabilities": "session",
     "ChatMessage": "result",
     "Closed": "mind",
     "ErrorKind": "result",
+    "Found": "definitions.discovery",
     "Guest": "asyncio_hosting",
     "Host": "hosting",
     "Lifetime": "agent",
+    "Limits": "agent",
     "LocalModelError": "sessions.local",
+    "McpServer": "agent",
     "MessageEnded": "session",
     "MissingKey": "models",
     "ModelError": "models",
@@ -118,16 +131,21 @@ _LATE = {
     "TextDelta": "session",
     "Turn": "session",
     "TurnError": "result",
+    "UnknownAgent": "definitions.discovery",
     "UnknownModel": "models",
     "Usage": "usage",
     "agent_of": "agent",
     "default_model": "models",
     "failed": "result",
+    "find_agent": "definitions.discovery",
+    "json_objects": "modeltext",
+    "load_agents": "definitions.discovery",
     "open_guest": "asyncio_hosting",
     "open_local_model": "sessions.local",
     "open_model": "models",
     "run": "running",
     "run_sync": "running",
+    "says_word": "modeltext",
     "spawn": "subagent",
     "succeeded": "result",
     "total": "usage",

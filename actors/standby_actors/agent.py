@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, overload
 
 import msgspec
 from attrs import field, frozen
@@ -363,6 +364,50 @@ def agent_of(who: Agent | MindFunction) -> Agent:
     name = getattr(who, "__name__", "")
     # A lambda or a partial has no name that could stand in an id.
     return Agent(name if name.isidentifier() else "function", who)
+
+
+@overload
+def agent(function: MindFunction, /) -> Agent: ...
+
+
+@overload
+def agent(*, name: str = ..., **fields: Any) -> Callable[[MindFunction], Agent]: ...
+
+
+def agent(
+    function: MindFunction | None = None, /, *, name: str | None = None, **fields: Any
+) -> Agent | Callable[[MindFunction], Agent]:
+    """An agent of a function; as a decorator, with or without fields.
+
+    Args:
+        function: its mind.  The first line of its docstring is the description.
+        name: of the agent; None for that of the function.
+        fields: as :class:`Agent` has them.
+
+    Raises:
+        TypeError: there is no such field, or it is no function.
+        ValueError: a field cannot hold what it is given.
+
+    Examples:
+        >>> @agent(lifetime="workflow")
+        ... async def shout(task: str) -> str:
+        ...     "Says it louder."
+        ...     return task.upper()
+        >>> shout.name, shout.description, shout.lifetime
+        ('shout', 'Says it louder.', 'workflow')
+    """
+
+    def make(mind: MindFunction) -> Agent:
+        if isinstance(mind, Agent):
+            raise TypeError(f"{mind.name!r} is an agent already; say its fields where it is made")
+        made = agent_of(mind)
+        said: dict[str, Any] = {
+            "description": (inspect.getdoc(mind) or "").strip().partition("\n")[0],
+            **fields,
+        }
+        return Agent(name or made.name, mind, **said)
+
+    return make if function is None else make(function)
 
 
 def resolve_lifetime(asked: Lifetime | None, agent: Agent) -> tuple[Lifetime, LifetimeSource]:
