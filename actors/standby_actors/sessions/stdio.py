@@ -12,7 +12,7 @@ import math
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -132,6 +132,8 @@ class Play:
     dead: bool = False
     failure: TurnError | None = None
     """What the program said went wrong; it may have another try."""
+    again: bool = False
+    """The prompt in flight was lost, and is to be put to the next program."""
     raised: Exception | None = None
     """A bug of whoever approves, to be raised where it was asked."""
     stopping: TurnError | None = None
@@ -185,6 +187,8 @@ class StdioSession:
     grace: Grace = field(factory=lambda: Grace(eof=1.0, term=1.0, kill=2.0))
     max_line: int = MAX_LINE
     on_wire: OnWire | None = field(default=None, repr=False)
+    run: Callable[..., AbstractAsyncContextManager[Any]] = field(default=open_process, repr=False)
+    """Starts the program, as :func:`open_process` does."""
     name: str = "the coding agent"
     """As errors call it."""
     model: str = ""
@@ -348,7 +352,13 @@ class StdioSession:
             play.over, play.error, play.failure = False, None, None
             steered = False
             await self._one(play, prompt, attachments, on_event)
+            if play.again and play.stopping is None:
+                play.again = False
+                if (refusal := await self._ready()) is None:
+                    continue
+                play.error, play.dead = refusal, True
             self.flush(partial=play.error is not None or play.redirect is not None)
+            self._cut_tools(play)
             if play.redirect is not None and play.stopping is None and not play.dead:
                 # The prompt was cut for this word, so that its end is no error.
                 prompt, play.redirect, play.error = play.redirect, None, None
@@ -365,6 +375,9 @@ class StdioSession:
                 return
             attachments = ()
             self.record(ChatMessage("user", prompt))
+            if (refusal := await self._ready()) is not None:
+                play.error, play.dead = refusal, True
+                return
             if steered:
                 self.emit(Steered(prompt))
 
@@ -435,9 +448,12 @@ class StdioSession:
         """Leave no word half said, and no call without an answer: none could go on from there."""
         self._play = play
         self.flush(partial=True)
+        self._cut_tools(play)
+        self._play = None
+
+    def _cut_tools(self, play: Play) -> None:
         for call in list(play.tools):
             self.tool_ended(call, "cut: the turn ended before the tool did", is_error=True)
-        self._play = None
 
     def _outcome(self, play: Play) -> Turn:
         error, value = play.error, None
@@ -717,24 +733,31 @@ class StdioSession:
             command = (*command, *self.resume_flags, self.resume_id)
         try:
             async with (
-                open_process(command, cwd=self.cwd, env=self.env, grace=self.grace) as process,
+                self.run(command, cwd=self.cwd, env=self.env, grace=self.grace) as process,
                 beside() as nursery,
             ):
                 outbox, inbox = trio.open_memory_channel[Frame](math.inf)
                 life = self._life = _Life(nursery, process, outbox)
                 nursery.start_soon(self._write, process, inbox)
                 nursery.start_soon(self._read, life)
+                ready = False
                 try:
                     with trio.fail_after(self.timing.start):
                         await self.greet()
+                    ready = True
                 except trio.TooSlowError:
                     why = f"{self.name} was not ready within {self.timing.start:g} s"
                     raise RequestFailed(TurnError("start_failed", why, True)) from None
+                finally:
+                    if not ready:
+                        # It has nothing to save, and whoever waits has given up.
+                        process.kill()
                 task_status.started()
                 await trio.sleep_forever()
         finally:
             if life is not None:
-                # Nobody is told to wait for it, whatever ended it.
+                # Whatever it died of was told before; this is us.
+                life.ours = life.ours or life.why is None
                 self._died(life, life.why or TurnError("dead", f"{self.name} has ended"))
                 life.over.set()
 

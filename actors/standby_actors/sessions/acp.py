@@ -1,0 +1,380 @@
+"""A conversation over the Agent Client Protocol: gemini, opencode, claude-agent-acp, codex-acp."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import trio
+from attrs import define, field
+
+from ..agent import Agent
+from ..process import Frame, Grace, child_environment
+from ..result import Attachment, TurnError
+from ..session import Capabilities, Memory, Session
+from ..usage import Usage
+from .stdio import RequestFailed, StdioSession, named_tools, program, running
+
+VERSION = 1
+# Once a prompt was cancelled or failed, these answer the next one at once with the
+# end of that one, and so on: each answer comes one prompt late.
+_LOSE_STEP = frozenset({"@zed-industries/claude-agent-acp"})
+_CAN = Capabilities(streaming=True, steer=True, follow_up=True)
+_ENDED = frozenset({"completed", "failed"})
+_QUIET = frozenset(
+    {
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "plan",
+        "session_info_update",
+        "user_message_chunk",
+    }
+)
+
+
+@define(eq=False, kw_only=True)
+class AcpSession(StdioSession):
+    """Any agent that speaks ACP over stdio.
+
+    Only one prompt is in flight, ever: agents differ in what a second one does
+    to the first.  A word put into a turn cuts it, and is the next prompt.
+    """
+
+    name: str = "the ACP agent"
+    capabilities: Capabilities = _CAN
+    # Some never end at the end of their input.
+    grace: Grace = field(factory=lambda: Grace(eof=0.5, term=1.5, kill=2.0))
+    servers: list[Frame] = field(factory=list[Any])
+    """MCP servers that the agent is to use."""
+    _instructions: str = field(init=False, default="", repr=False)
+    _resumes: Literal["", "session/resume", "session/load"] = field(
+        init=False, default="", repr=False
+    )
+    _prompting: str = field(init=False, default="", repr=False)
+    _pieces: int = field(init=False, default=0, repr=False)
+    _calls: int = field(init=False, default=0, repr=False)
+    _cost: float = field(init=False, default=0.0, repr=False)
+    _replaying: bool = field(init=False, default=False, repr=False)
+    _loses_step: bool = field(init=False, default=False, repr=False)
+    """A prompt that was left leaves it of no use; seen, or known."""
+    _unfinished: bool = field(init=False, default=False, repr=False)
+    """The latest prompt was cancelled, or failed."""
+
+    async def greet(self) -> None:
+        """Introduce us; begin a session, or go on with one."""
+        self._cost, self._pieces, self._replaying, self._unfinished = 0.0, 0, False, False
+        capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+        told = await self._call(
+            "initialize",
+            protocolVersion=VERSION,
+            clientCapabilities=capabilities,
+            clientInfo={"name": "standby", "version": "0"},
+        )
+        if told.get("protocolVersion") != VERSION:
+            what = f"it speaks version {told.get('protocolVersion')} of ACP, we speak {VERSION}"
+            raise RequestFailed(TurnError("start_failed", f"{self.name}: {what}"))
+        who = told.get("agentInfo") or {}
+        self._loses_step = self._loses_step or who.get("name") in _LOSE_STEP
+        self.name = str(who.get("title") or who.get("name") or self.name)
+        can = told.get("agentCapabilities") or {}
+        prompts = can.get("promptCapabilities") or {}
+        if "resume" in (can.get("sessionCapabilities") or {}):
+            self._resumes = "session/resume"
+        elif can.get("loadSession"):
+            self._resumes = "session/load"
+        self.observe(
+            images=bool(prompts.get("image")),
+            files=bool(prompts.get("embeddedContext")),
+            resume=bool(self._resumes),
+        )
+        where = {"cwd": str(self.cwd), "mcpServers": self.servers}
+        if not self.resume_id:
+            self.resume_id = (await self._call("session/new", **where))["sessionId"]
+            if isinstance(self.agent.mind, str) and self.agent.mind:
+                # The protocol has no word for what comes before the first prompt.
+                self._instructions = f"{self.agent.mind}\n\n"
+        elif self._resumes:
+            # One that loads says again what was said; we know it.
+            self._replaying = True
+            await self._call(self._resumes, sessionId=self.resume_id, **where)
+            self._replaying = False
+        else:
+            what = f"{self.name} keeps no conversations: it cannot go on with {self.resume_id!r}"
+            raise RequestFailed(TurnError("start_failed", what))
+
+    async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> None:
+        """Put a prompt; its answer is its end."""
+        life = self._life
+        assert life is not None
+        text, self._instructions = self._instructions + text, ""
+        self._pieces = self._calls = 0
+        parts: list[Frame] = [{"type": "text", "text": text}]
+        for each in attachments:
+            data = base64.b64encode(each.data).decode()
+            if each.is_image:
+                parts.append({"type": "image", "data": data, "mimeType": each.media_type})
+            else:
+                uri = f"attachment://{each.name or 'file'}"
+                held = {"uri": uri, "mimeType": each.media_type, "blob": data}
+                parts.append({"type": "resource", "resource": held})
+        number = self.new_id()
+        self._prompting = str(number)
+        params = {"sessionId": self.resume_id, "prompt": parts}
+        self.send(_frame(id=number, method="session/prompt", params=params))
+        await trio.lowlevel.checkpoint()
+
+    def abort(self) -> None:
+        """Cancel the prompt in flight."""
+        if self._prompting:
+            self.send(_frame(method="session/cancel", params={"sessionId": self.resume_id}))
+
+    async def _call(self, method: str, **params: Any) -> Frame:
+        number = self.new_id()
+        answer = await self.request(str(number), _frame(id=number, method=method, params=params))
+        if "error" in answer:
+            raise RequestFailed(self._error(answer["error"]))
+        result: Frame = answer.get("result") or {}
+        return result
+
+    def hear(self, frame: Frame) -> None:
+        """Make of a notification, a question or an answer what it means."""
+        method = frame.get("method")
+        if method is None:
+            key = str(frame["id"])
+            if key == self._prompting:
+                self._prompting = ""
+                self._over(frame)
+            else:
+                self.answered(key, frame)
+        elif "id" in frame:
+            self._question(method, frame["id"], frame.get("params") or {})
+        elif method == "session/update":
+            if not self._replaying:
+                self._update(frame["params"]["update"])
+        else:
+            self.ignored += 1
+
+    def _update(self, update: Frame) -> None:
+        match update["sessionUpdate"]:
+            case "agent_message_chunk":
+                self._pieces += 1
+                self.text(_text(update["content"]))
+            case "agent_thought_chunk":
+                self._pieces += 1
+                self.thought(_text(update["content"]))
+            case "tool_call":
+                self._tool(update)
+            case "tool_call_update":
+                self._tool(update)
+            case "usage_update":
+                if (size := update.get("size")) != self.capabilities.context_tokens:
+                    self.observe(context_tokens=size)
+                cost = (update.get("cost") or {}).get("amount") or self._cost
+                spent = max(0.0, cost - self._cost)
+                self._cost = cost
+                self.spend(Usage(cost_usd=spent, context_tokens=update.get("used")))
+            case kind if kind in _QUIET:
+                pass
+            case _:
+                self.ignored += 1
+
+    def _tool(self, update: Frame) -> None:
+        call, status = update["toolCallId"], update.get("status")
+        arguments = update.get("rawInput")
+        play = self._play
+        known = play is not None and call in play.tools
+        # The first that is told of many is only that there will be one: its
+        # arguments come with the second.
+        if not known and (arguments or status != "pending"):
+            meta: Any = (update.get("_meta") or {}).get("claudeCode") or {}
+            name = meta.get("toolName") or update.get("kind") or update.get("title") or "?"
+            self._calls += 1
+            self.tool_began(call, str(name), arguments or {"title": update.get("title")})
+        if status in _ENDED:
+            self.tool_ended(call, _output(update), is_error=status == "failed")
+
+    def _over(self, frame: Frame) -> None:
+        if "error" in frame:
+            self._count(None)
+            self._left(self._error(frame["error"]))
+            return
+        result = frame.get("result") or {}
+        self._count(result)
+        match result.get("stopReason"):
+            case "end_turn":
+                self._said_its_end(result)
+            case "cancelled":
+                self._left(TurnError("stopped", f"{self.name}: the turn was cancelled"))
+            case "max_tokens":
+                self.ended(TurnError("truncated", f"{self.name}: the answer was cut at its limit"))
+            case "max_turn_requests":
+                self.ended(TurnError("runaway", f"{self.name}: it reached its limit of requests"))
+            case "refusal":
+                self.ended(TurnError("refused", f"{self.name}: the model refused"))
+            case other:
+                self.ended(self.fault(f"the turn ended for an unknown reason: {other}"))
+
+    def _left(self, error: TurnError) -> None:
+        """A prompt was left before its end."""
+        self._unfinished = True
+        self.ended(error)
+        if self._loses_step:
+            self._replace()
+
+    def _said_its_end(self, result: Frame) -> None:
+        play = self._play
+        after_another, self._unfinished = self._unfinished, False
+        if self._pieces or self._calls or play is None or play.stopping or play.redirect:
+            self.ended()
+        elif after_another and not _tokens(result):
+            # Not the end of this prompt, but of the one before.
+            self._loses_step = True
+            play.again = True
+            self._replace()
+        else:
+            # Some tell of a model's failure only by saying nothing.
+            what = f"{self.name} ended its turn without a word; its model may have failed"
+            self.ended(TurnError("provider", what, True))
+
+    def _replace(self) -> None:
+        why = f"{self.name} was ended: once a prompt was cut, its answers are out of step"
+        self.discard(TurnError("protocol", why, True))
+
+    def _count(self, result: Frame | None) -> None:
+        told = (result or {}).get("usage") or {}
+        meta: Any = ((result or {}).get("_meta") or {}).get("quota") or {}
+        tokens = meta.get("token_count") or {}
+        if told.get("inputTokens") or told.get("outputTokens"):
+            read = told.get("cachedReadTokens") or 0
+            written = told.get("cachedWriteTokens") or 0
+            self.spend(
+                Usage(
+                    requests=1,
+                    input_tokens=told.get("inputTokens", 0) + read + written,
+                    output_tokens=told.get("outputTokens", 0),
+                    reasoning_tokens=told.get("thoughtTokens") or 0,
+                    cache_read=read,
+                    cache_write=written,
+                )
+            )
+        elif tokens:
+            self.spend(
+                Usage(
+                    requests=1,
+                    input_tokens=tokens.get("input_tokens") or 0,
+                    output_tokens=tokens.get("output_tokens") or 0,
+                )
+            )
+        else:
+            self.spend(Usage(requests=1, unreported=1, output_tokens=self._pieces))
+
+    def _error(self, error: Frame) -> TurnError:
+        data = error.get("data")
+        more = data.get("message") if isinstance(data, dict) else None
+        return self.fault(f"{error.get('message')} {more or ''}".strip())
+
+    def _question(self, method: str, key: Any, params: Frame) -> None:
+        if method != "session/request_permission":
+            self.ignored += 1
+            error = {"code": -32601, "message": f"{method} is not served here"}
+            self.send(_frame(id=key, error=error))
+            return
+        kinds = {option["kind"]: option["optionId"] for option in reversed(params["options"])}
+
+        def decision(allowed: bool, why: str) -> Frame:
+            # For this once: what holds for longer is our approvals' to remember.
+            wanted = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
+            option = next((kinds[kind] for kind in wanted if kind in kinds), None)
+            outcome: Frame = {"outcome": "selected", "optionId": option}
+            if option is None:
+                outcome = {"outcome": "cancelled"}
+            return _frame(id=key, result={"outcome": outcome})
+
+        call = params.get("toolCall") or {}
+        play = self._play
+        tool = play.tools.get(call.get("toolCallId", "")) if play is not None else None
+        name = tool.call.name if tool is not None else str(call.get("kind") or "tool")
+        asked = call.get("rawInput") or {"title": call.get("title")}
+        self.approve(name, asked, decision, str(call.get("title") or ""))
+
+
+def _tokens(result: Frame) -> int:
+    told = result.get("usage") or {}
+    return (told.get("inputTokens") or 0) + (told.get("outputTokens") or 0)
+
+
+def _frame(**fields: Any) -> Frame:
+    return {"jsonrpc": "2.0", **fields}
+
+
+def _text(content: Any) -> str:
+    return str(content.get("text", "")) if isinstance(content, dict) else ""
+
+
+def _output(update: Frame) -> str:
+    raw = update.get("rawOutput")
+    if isinstance(raw, dict):
+        raw = raw.get("output") or raw.get("formatted_output") or raw
+    if isinstance(raw, str):
+        return raw
+    parts = [_text(part.get("content")) for part in update.get("content") or ()]
+    text = "".join(part for part in parts if part)
+    return text or ("" if raw is None else msgspec.json.encode(raw).decode())
+
+
+@asynccontextmanager
+async def open_acp(
+    agent: Agent,
+    *,
+    command: Sequence[str] | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_env: Sequence[str] = (),
+    set_env: Mapping[str, str] | None = None,
+    memory: Memory | None = None,
+    **options: Any,
+) -> AsyncGenerator[Session]:
+    """A session of `agent` with a program that speaks ACP, until the block is left.
+
+    What it asks for is decided by `agent.approve`; where that says nothing, it is refused.
+    Its model and its tools are its own business: the protocol does not name them.
+
+    Args:
+        agent: whose prompt goes before the first task; its `command` is the program.
+        command: the program and its arguments, as in ("gemini", "--acp"); None for the agent's.
+        cwd: where it works; None for the agent's place, or ours.
+        env: what its environment is taken from; None for ours.
+        pass_env: names of variables that it is given besides the allow-list, keys among them.
+        set_env: more variables for it.
+        memory: what it is to go on from.
+        options: more fields of the session, as in `timing=Timing(request=5)`.
+
+    Raises:
+        ValueError: nobody says which program, or `agent.tools` names some.
+        CannotRun: there is no such program.
+        StartFailed: it did not get ready.
+    """
+    argv = program(agent, command, ())
+    if not argv:
+        raise ValueError(f"{agent.name} needs a command, as in ('gemini', '--acp')")
+    if named_tools(agent, "an ACP agent"):
+        raise ValueError(
+            f"{agent.name} names tools, and ACP cannot restrict an agent to some of its own;"
+            " say it in the settings of the program"
+        )
+    session = AcpSession(
+        agent=agent,
+        command=argv,
+        name=Path(argv[0]).name,
+        cwd=Path.cwd() / (cwd or agent.cwd or ""),
+        env=child_environment(set_env, names=pass_env, source=env),
+        memory=memory,
+        **options,
+    )
+    async with running(session) as opened:
+        yield opened
