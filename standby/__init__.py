@@ -151,6 +151,8 @@ if TYPE_CHECKING:
     from standby_supervision import Verb as Verb
     from standby_supervision import WrongStrategy as WrongStrategy
     from standby_supervision import child as child
+    from standby_supervision import decode_spec as decode_spec
+    from standby_supervision import encode_spec as encode_spec
     from standby_supervision import open_jobs as open_jobs
     from standby_supervision import open_supervisor as open_supervisor
     from standby_supervision import partitions as partitions
@@ -243,6 +245,8 @@ _LATE = {
     "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
     "child": ("standby_supervision", "child"),
+    "decode_spec": ("standby_supervision", "decode_spec"),
+    "encode_spec": ("standby_supervision", "encode_spec"),
     "default_model": ("standby_actors", "default_model"),
     "fan_out": ("standby_combinators", "fan_out"),
     "find_agent": ("standby_actors", "find_agent"),
@@ -384,8 +388,10 @@ __all__ = [
     "agent",
     "agent_of",
     "child",
+    "decode_spec",
     "default_model",
     "emit",
+    "encode_spec",
     "fan_out",
     "find_agent",
     "join_outputs",

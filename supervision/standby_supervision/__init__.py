@@ -43,6 +43,8 @@ from .router import Answers as Answers
 from .router import Broadcast as Broadcast
 from .router import Router as Router
 from .router import workers as workers
+from .spec_json import decode_spec as decode_spec
+from .spec_json import encode_spec as encode_spec
 from .tree import Branch as Branch
 from .tree import GaveUp as GaveUp
 from .tree import Tree as Tree
