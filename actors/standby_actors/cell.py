@@ -358,6 +358,15 @@ class Cell(Ref[M_contra]):
         """Whether it takes no message, in this life nor in another."""
         return self.mailbox is DEAD
 
+    @property
+    def begins_nothing(self) -> bool:
+        """Whether it has ended, stops, or is being killed: nothing may begin below it.
+
+        The mailbox alone does not tell, where it may be for another life.
+        """
+        extra = self.extra
+        return self.mailbox is DEAD or (extra is not None and (extra.stopping or extra.killed))
+
     def snapshot(self) -> Snapshot:
         return snapshot_of(self)
 
@@ -586,7 +595,7 @@ class Cell(Ref[M_contra]):
             NameTaken: an actor alive has `name`.
             TypeError: `actor` is no actor.
         """
-        if self.mailbox is DEAD:
+        if self.begins_nothing:
             raise self.stopped_error()
         block = self.block
         kind = kind_of(actor)
@@ -604,6 +613,8 @@ class Cell(Ref[M_contra]):
         if name is not None:
             block.names.check_free(name)
         instance = kind.make(*args)
+        if self.begins_nothing:
+            raise self.stopped_error()  # the constructor has ended who would own it
         child: Cell[Any] = block.cell() if keeper is None else KeptCell()
         child.block = block
         child.kind = kind

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from .cell import DEAD, Cell, System
+from .chaos import point
 from .errors import StartTimeout
 from .exits import (
     Crashed,
@@ -167,6 +168,7 @@ class Lives(Mail):
         rare.own = rare.pinned = None
         if rare.again is not None:
             mailbox.insert(0, rare.again)
+        point("life.kept")
 
     def _drop_bound(
         self,
@@ -299,6 +301,8 @@ class Lives(Mail):
         rare = cell.rare()
         parent = cell.parent
         assert parent is not None
+        if parent.begins_nothing:
+            raise parent.stopped_error()
         context = extra.context if extra.context is not None else self.base.copy()
         name = rare.name if cell.mailbox is DEAD else None
         if name is not None:
@@ -308,6 +312,8 @@ class Lives(Mail):
             actor = context.run(cell.kind.make, *args)
         finally:
             self.making = None
+        if parent.begins_nothing:
+            raise parent.stopped_error()  # the constructor has ended who would own it
         try:
             actor.ref = cell
         except AttributeError:

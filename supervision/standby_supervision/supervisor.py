@@ -544,6 +544,7 @@ class Supervisor(Actor, Overseer):
             self._spawn(record, starter) if record.cell is None else self._revive(record, starter)
         )
         if error is None:
+            point("supervisor.made")
             record.starter = starter
             # So that a start hook that asks its supervisor is refused, and not timed out.
             starter.message, starter.target = END, record.cell

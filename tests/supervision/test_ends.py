@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from standby_actors import Actor, ExitReason
+from standby_actors import Actor, ActorError, ExitReason, open_nursery
 from standby_supervision import Ignore, StartError, child, open_supervisor, supervisor
 
 settled = trio.testing.wait_all_tasks_blocked
@@ -169,3 +169,46 @@ async def test_a_child_whose_constructor_ignores_its_restart_is_no_start_error(
         await settled()
         assert [each.state for each in await tree.which_children()] == ["undefined"]
     assert "start_error" not in caplog.text
+
+
+async def test_a_supervisor_that_is_killed_while_it_makes_a_child_ends(
+    autojump_clock: MockClock,
+) -> None:
+    made: list[Any] = []
+
+    class Ends(Bare):
+        """Kills who is about to own it, in its constructor: its life would have no owner."""
+
+        def __init__(self) -> None:
+            made.append(self)
+            if len(made) == 2:
+                tree["below"].kill()
+
+        async def on_start(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+    below = supervisor(child(Ends, id="w"), child(Bare, id="v"), id="below", strategy="one_for_all")
+    async with open_supervisor(below) as tree:
+        tree.branch("below")["w"].tell("die")
+        await trio.sleep(1)
+        assert await tree.branch("below")["w"].ask("x") == (1, "x")
+        assert tree["below"].incarnation == 2
+
+
+async def test_an_actor_that_is_killed_while_it_makes_a_child_ends(
+    autojump_clock: MockClock,
+) -> None:
+    class Kills(Bare):
+        def __init__(self, owner: Any) -> None:
+            owner.kill()
+
+    class Owner(Actor):
+        async def receive(self, message: Any) -> Any:
+            return self.spawn(Kills, self.ref)
+
+    async with open_nursery() as nursery:
+        owner = nursery.spawn(Owner)
+        with pytest.raises(ActorError):
+            await owner.ask("spawn")
+        await settled()
+        assert not owner.is_alive
