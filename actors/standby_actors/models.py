@@ -24,7 +24,8 @@ from attrs import field, frozen
 from .session import Capabilities
 
 if TYPE_CHECKING:
-    from .sessions.chat import ChatModel
+    from .sessions.connection import ChatModel
+    from .sessions.wires import Api
 
 LOCAL = "local/smollm2"
 """The small model that runs on this machine."""
@@ -87,9 +88,13 @@ class MissingKey(ModelError):
 class NoClient(ModelError):
     """Raised when a model is to be asked, and the SDK is not installed."""
 
+    def __init__(self, package: str = "openai") -> None:
+        super().__init__(package)
+        self.package = package
+
     def __str__(self) -> str:
         return (
-            "models are asked through the `openai` package, which is not installed:"
+            f"models are asked through the `{self.package}` package, which is not installed:"
             " pip install 'standby[models]'"
         )
 
@@ -136,6 +141,8 @@ class Provider:
     """It keeps answers to a schema that it is given."""
     default: str = ""
     """The model taken when only a key is set."""
+    api: Api = "chat"
+    """Which of its APIs is spoken where nobody says it."""
 
 
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
@@ -146,14 +153,14 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
             "OPENAI_BASE_URL",
             default="gpt-5-mini",
         ),
-        # Its OpenAI-compatible endpoint, which does not keep to schemas.
         "anthropic": Provider(
             "https://api.anthropic.com/v1",
             "ANTHROPIC_API_KEY",
             "ANTHROPIC_BASE_URL",
             url_suffix="/v1",
-            schema=False,
+            schema=False,  # not of its own; answers that are data are handed in by a tool
             default="claude-haiku-4-5",
+            api="anthropic",
         ),
         "gemini": Provider(
             "https://generativelanguage.googleapis.com/v1beta/openai",
@@ -186,6 +193,8 @@ class ModelSettings:
     capabilities: Capabilities = field(factory=lambda: Capabilities(schema=True, streaming=True))
     extra: Mapping[str, Any] = field(factory=dict[str, Any])
     """What this server wants in every request besides."""
+    api: Api = "chat"
+    """Which API of its server is spoken."""
     at_once: int | None = None
     """Requests that it answers at the same time; more wait here, where they can be seen and
     withdrawn.  None: as many as come."""
@@ -273,7 +282,9 @@ def default_model(env: Mapping[str, str] | None = None) -> str:
     raise NoModel
 
 
-def model_settings(name: str, env: Mapping[str, str] | None = None) -> ModelSettings:
+def model_settings(
+    name: str, env: Mapping[str, str] | None = None, api: Api | None = None
+) -> ModelSettings:
     """What is needed to ask the model called `name`; makes no connection.
 
     Not for the local model, whose address is known once it is being served:
@@ -282,6 +293,7 @@ def model_settings(name: str, env: Mapping[str, str] | None = None) -> ModelSett
     Args:
         name: as in "openai/gpt-5-mini" or "openai:gpt-5-mini".
         env: the environment with keys and base URLs; None for the process's own.
+        api: which API to speak; None for the provider's usual one.
 
     Raises:
         UnknownModel: the name cannot be read.
@@ -318,12 +330,13 @@ def model_settings(name: str, env: Mapping[str, str] | None = None) -> ModelSett
         # A server of one's own seldom wants a key, and the SDK always does.
         Secret(key or "none"),
         Capabilities(schema=provider.schema, streaming=True),
+        api=api or provider.api,
     )
 
 
 @asynccontextmanager
 async def open_model(
-    name: str | None = None, *, env: Mapping[str, str] | None = None
+    name: str | None = None, *, env: Mapping[str, str] | None = None, api: Api | None = None
 ) -> AsyncGenerator[ChatModel]:
     """The model called `name`, to be asked by any number of sessions within the block.
 
@@ -333,18 +346,19 @@ async def open_model(
     Args:
         name: as in "openai/gpt-5-mini"; None for :func:`default_model`.
         env: the environment with keys and base URLs; None for the process's own.
+        api: which API to speak; None for the provider's usual one.
 
     Raises:
         ModelError: there is no such model, or no way to ask it.
         LocalModelError: the local model does not start.
     """
-    from .sessions.chat import open_chat_model
+    from .sessions.connection import open_chat_model
 
     if name is None:
         name = default_model(env)
     provider, model = _split(name)
     if provider != "local":
-        async with open_chat_model(model_settings(name, env)) as opened:
+        async with open_chat_model(model_settings(name, env, api)) as opened:
             yield opened
         return
     if f"{provider}/{model}" != LOCAL:

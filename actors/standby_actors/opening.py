@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol, TypeAlias, TypedDict
 
 from .agent import Agent
@@ -63,9 +63,11 @@ def at_hand(agent: Agent, minds: Minds) -> Session | None:
     if not isinstance(agent.mind, str):
         return FunctionSession(agent.mind, agent.schema)
     model = minds.get("model")
-    if minds.get("backend") is None and model is not None and not isinstance(model, str):
-        return model.session(agent)
-    return None
+    # Servers of tools, and models to fall back on, are opened and closed.
+    opens = agent.mcp_servers or agent.fallback_models or minds.get("backend") is not None
+    if opens or model is None or isinstance(model, str):
+        return None
+    return model.session(agent)
 
 
 def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
@@ -95,13 +97,33 @@ def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
             async with backend.open(agent, memory) as session:
                 yield session
             return
-        name: Any = minds.get("model") or agent.model
-        async with open_model(name, env=minds.get("env")) as model:
-            session = model.session(agent)
+        async with AsyncExitStack() as stack:
+            session = await _chat(agent, minds, stack)
             _recall(session, memory)
             yield session
 
     return open_session
+
+
+async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
+    """A session with a chat model, of which `stack` holds everything open."""
+    env = minds.get("env")
+    api: Any = agent.backend if agent.backend in ("chat", "responses", "anthropic") else None
+    model: Any = minds.get("model") or agent.model
+    if model is None or isinstance(model, str):
+        model = await stack.enter_async_context(open_model(model, env=env, api=api))
+    more: dict[str, Any] = {}
+    if agent.fallback_models:
+        more["fallbacks"] = [
+            await stack.enter_async_context(open_model(name, env=env))
+            for name in agent.fallback_models
+        ]
+    if agent.mcp_servers:
+        from .tools.mcp_client import open_mcp_tools
+
+        more["tools"] = await stack.enter_async_context(open_mcp_tools(agent, env=env))
+    session: Session = model.session(agent, **more)
+    return session
 
 
 def _backend(agent: Agent, minds: Minds) -> Backend | None:

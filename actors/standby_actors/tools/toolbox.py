@@ -1,0 +1,70 @@
+"""From what an agent says of its tools to the tools themselves."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..agent import Agent
+from .tool import Tool, tool_of
+
+
+class UnknownTool(ValueError):
+    """Raised where an agent names a tool that there is not; nothing was spawned."""
+
+    def __init__(self, agent: str, tool: str, there: tuple[str, ...]) -> None:
+        super().__init__(agent, tool, there)
+        self.agent = agent
+        self.tool = tool
+        self.there = there
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(self.tool, self.there, 1)
+        meant = f"; do you mean {near[0]!r}?" if near else ""
+        have = ", ".join(self.there) or "none"
+        return (
+            f"the agent {self.agent!r} names a tool that there is not: {self.tool!r}{meant};"
+            f" there are: {have}"
+        )
+
+
+def tools_of(agent: Agent, given: Sequence[Tool] = ()) -> tuple[Tool, ...]:
+    """The tools of `agent`, in the order in which it names them, and then those given to it.
+
+    Args:
+        agent: names of ours (``read``, ``grep``, …), functions and tools.
+        given: from elsewhere: of MCP servers, say.  One that the agent names is
+            taken for that name.
+
+    Raises:
+        UnknownTool: it names one that there is not.
+    """
+    elsewhere = {each.name: each for each in given}
+    named: dict[str, Tool] = {}
+    ours: Mapping[str, Tool] | None = None
+    for each in agent.tools or ():
+        if not isinstance(each, str):
+            made = tool_of(each)  # type: ignore[arg-type]  # a tool or a function
+            named[made.name] = made
+            continue
+        if each in elsewhere:
+            named[each] = elsewhere[each]
+            continue
+        if ours is None:
+            ours = file_tools(agent.cwd)
+        if each not in ours:
+            raise UnknownTool(agent.name, each, tuple(sorted({*ours, *elsewhere})))
+        named[each] = ours[each]
+    for name, tool in elsewhere.items():
+        named.setdefault(name, tool)
+    for name in agent.disallowed_tools:
+        named.pop(name, None)
+    return tuple(named.values())
+
+
+def file_tools(root: Path | None) -> Mapping[str, Tool]:
+    """Our own tools by name, confined to `root`; None for where the process works."""
+    from .files import file_tools as made
+
+    return {tool.name: tool for tool in made(root or Path.cwd())}
