@@ -320,7 +320,8 @@ def _messages_asked(body: Any) -> Asked:
         texts = [part["text"] for part in content if part.get("type") == "text"]
         results = [part for part in content if part.get("type") == "tool_result"]
         if texts:
-            said, result = "\n".join(texts), None
+            # Before it stand reminders, and prompts that were not answered.
+            said, result = texts[-1], None
         if results:
             result = _text(results[-1].get("content"))
     return said, result

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..agent import McpServer
+from ..agent import Agent, McpServer
 
 FILE_NAME = ".mcp.json"
 
@@ -70,6 +70,40 @@ def read_servers(where: Path | Mapping[str, Any]) -> dict[str, McpServer]:
     if not isinstance(held, Mapping):
         raise BadMcpConfig(f"{said}servers are an object, by name")
     return {str(name): _server(said, str(name), each) for name, each in held.items()}
+
+
+def servers_of(agent: Agent) -> tuple[McpServer, ...]:
+    """The servers of `agent`; those that it only names are read from the `.mcp.json` nearest to it.
+
+    Raises:
+        BadMcpConfig: it names one that is nowhere written down.
+    """
+    written: dict[str, McpServer] | None = None
+    servers: list[McpServer] = []
+    for each in agent.mcp_servers:
+        if isinstance(each, McpServer):
+            servers.append(each)
+            continue
+        if written is None:
+            written = _written_for(agent.cwd or Path.cwd())
+        if each not in written:
+            near = get_close_matches(each, written, 1)
+            meant = f"; do you mean {near[0]!r}?" if near else ""
+            raise BadMcpConfig(
+                f"the agent {agent.name!r} names the MCP server {each!r}, which is in no"
+                f" {FILE_NAME}{meant}; there are: {', '.join(written) or 'none'}"
+            )
+        servers.append(written[each])
+    return tuple(servers)
+
+
+def _written_for(folder: Path) -> dict[str, McpServer]:
+    folder = folder.resolve()
+    for each in (folder, *folder.parents):
+        file = each / FILE_NAME
+        if file.is_file():
+            return read_servers(file)
+    return {}
 
 
 def _server(said: str, name: str, held: Any) -> McpServer:

@@ -1,0 +1,59 @@
+"""A stub server, a model of it over each API, and a conversation with that model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from standby_actors.agent import Agent
+from standby_actors.models import ModelSettings, Secret
+from standby_actors.session import SessionEvent, Turn
+from standby_actors.sessions.chat import ChatModel, ChatSession, open_chat_model
+from tests.support.model_server_agents import AgentServer, agent_server
+
+APIS = ("chat", "responses", "anthropic")
+on_every_api = pytest.mark.parametrize("api", APIS)
+CANARY = "sk-canary-0a1b2c3d4e5f"
+
+
+def settings(url: str, api: Any, **changes: Any) -> ModelSettings:
+    """How `api` of the server at `url` is asked."""
+    base = url if api == "anthropic" else f"{url}/v1"
+    provider = "anthropic" if api == "anthropic" else "openai"
+    return ModelSettings(provider, "m", base, Secret(CANARY), api=api, **changes)
+
+
+@define(eq=False)
+class Talk:
+    """One conversation, and everything that was heard of it."""
+
+    session: ChatSession
+    model: ChatModel
+    server: AgentServer
+    heard: list[SessionEvent] = field(factory=list)
+
+    async def ask(self, text: str, *attachments: Any) -> Turn:
+        """Play a turn."""
+        return await self.session.ask(text, self.heard.append, attachments)
+
+    def of(self, kind: type) -> list[Any]:
+        """What was heard of one kind."""
+        return [event for event in self.heard if isinstance(event, kind)]
+
+
+@asynccontextmanager
+async def talking(
+    api: Any, agent: Agent | None = None, tools: Any = (), **options: Any
+) -> AsyncGenerator[Talk]:
+    """A conversation with the stub over `api`; nothing waits for real."""
+    agent = agent or Agent("scout", "You are a scout.")
+    options.setdefault("retries", 0)
+    async with (
+        agent_server() as server,
+        open_chat_model(settings(server.url, api), random=lambda: 0.0, **options) as model,
+    ):
+        yield Talk(model.session(agent, tools), model, server)
