@@ -194,7 +194,7 @@ def _choose(
     counts: collections.Counter[State] = collections.Counter()
     first: list[int] = []
     for start in range(0, len(places), AT_A_TIME):
-        some = [
+        some: list[State] = [
             _state(*_both(place, number < known))
             for number, place in enumerate(places[start : start + AT_A_TIME], start)
         ]
