@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent
@@ -35,10 +36,23 @@ class Talk:
     model: ChatModel
     server: AgentServer
     heard: list[SessionEvent] = field(factory=list)
+    hooks: list[tuple[type, Callable[[], object]]] = field(factory=list)
+    """What is called with the next event of a kind."""
 
     async def ask(self, text: str, *attachments: Any) -> Turn:
         """Play a turn."""
-        return await self.session.ask(text, self.heard.append, attachments)
+        return await self.session.ask(text, self._hear, attachments)
+
+    def at_next(self, kind: type, call: Callable[[], object]) -> None:
+        """Call `call` at the next event of `kind`."""
+        self.hooks.append((kind, call))
+
+    def _hear(self, event: SessionEvent) -> None:
+        self.heard.append(event)
+        due = [hook for hook in self.hooks if isinstance(event, hook[0])]
+        for hook in due:
+            self.hooks.remove(hook)
+            hook[1]()
 
     def of(self, kind: type) -> list[Any]:
         """What was heard of one kind."""
@@ -57,3 +71,10 @@ async def talking(
         open_chat_model(settings(server.url, api), random=lambda: 0.0, **options) as model,
     ):
         yield Talk(model.session(agent, tools), model, server)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what happens at the other end of a socket."""
+    with trio.fail_after(5):
+        while not condition():  # noqa: ASYNC110 - nobody there sets an event
+            await trio.sleep(0.01)
