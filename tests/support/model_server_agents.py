@@ -371,3 +371,14 @@ _APIS: dict[str, Any] = {
     "/responses": (_responses_asked, _responses),
     "/messages": (_messages_asked, _messages),
 }
+
+
+def stream_of(api: str, said: str) -> bytes:
+    """The whole body with which `api` ("chat", "responses", "anthropic") answers `said`."""
+    speak = {"chat": _chat, "responses": _responses, "anthropic": _messages}[api]
+    events = speak(_plan(said, None), 1, {"model": "m"})
+    parts: list[str] = []
+    for name, event, _ in events:
+        text = event if isinstance(event, str) else json.dumps(event)
+        parts.append(f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n")
+    return "".join(parts).encode()

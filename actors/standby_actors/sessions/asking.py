@@ -13,6 +13,7 @@ import msgspec
 import trio
 from attrs import evolve, frozen
 
+from ..models import ModelSettings
 from ..result import ChatMessage, ToolCall, TurnError
 from ..session import ModelCalled, OnEvent, Retrying
 from ..usage import Usage
@@ -26,7 +27,7 @@ from .faults import (
     status_fault,
     stream_fault,
 )
-from .wires.wire import Asked, Entry, Heard
+from .wires.wire import Asked, Entry, Heard, Wire
 
 # What may still come after the finish reason is the usage; it is not worth
 # more waiting than this.
@@ -177,7 +178,7 @@ async def _request(model: ChatModel, turn: Asker) -> Answer:
                 async for received in response.iter_bytes():
                     for data in reader.feed(received):
                         if fault is None:
-                            fault = _hear(model, heard, data, turn)
+                            fault = hear_event(settings, wire, heard, data, turn.on_event)
                     if fault is not None:
                         # Not a break: the SDK's generators below end only
                         # by what they raise themselves.
@@ -245,26 +246,28 @@ def _sdk(model: ChatModel) -> Any:
     return openai
 
 
-def _hear(model: ChatModel, heard: Heard, data: bytes, turn: Asker) -> Fault | None:
-    """Take one event; what is wrong with it, if anything."""
+def hear_event(
+    settings: ModelSettings, wire: Wire, heard: Heard, data: bytes, on_event: OnEvent
+) -> Fault | None:
+    """Take one event of a stream; what is wrong with it, if anything."""
     try:
         event: Any = None if data.strip() == b"[DONE]" else msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        return protocol_fault(model.settings, error)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return protocol_fault(settings, error)
     if event is None:
         heard.done = True
         return None
     if not isinstance(event, dict):
-        return protocol_fault(model.settings, TypeError("an event is an object"))
+        return protocol_fault(settings, TypeError("an event is an object"))
     if heard.ending:
         # What comes after the terminal signal can tell of the cost, and say nothing more.
-        model.wire.hear(after := Heard(), event)
+        wire.hear(after := Heard(), event)
         heard.usage = after.usage or heard.usage
         heard.done = heard.done or after.done
         return None
-    for told in model.wire.hear(heard, event):
-        turn.on_event(told)
-    return None if heard.failure is None else stream_fault(model.settings, heard.failure)
+    for told in wire.hear(heard, event):
+        on_event(told)
+    return None if heard.failure is None else stream_fault(settings, heard.failure)
 
 
 def _concede(model: ChatModel, asked: Asked, status: int, said: str) -> bool:
