@@ -187,11 +187,8 @@ def run(act: Callable[[Scene], object] | None, at: int, seed: int) -> list[str]:
                     return
                 act(scene)
 
-        with chaos.at_points(pass_by):
-            try:
-                await program(scene)
-            except (Boom, ExceptionGroup, ActorError):
-                pass
+        with chaos.at_points(pass_by), contextlib.suppress(Boom, ExceptionGroup, ActorError):
+            await program(scene)
         assert all(each.done for each in scene.asks), scene.asks
 
     with seeded(seed), z_checks():
