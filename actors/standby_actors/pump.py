@@ -566,11 +566,11 @@ async def live(block: Block, cell: Cell[Any]) -> None:
         async with AsyncExitStack() as entered:
             cell.rare().entered = entered
             await _lead(block, cell)
+    # As of a hook.  A Cancelled has done its work when all that was entered is left.
     except BaseException as error:
         extra = cell.extra
         if extra is not None and extra.drop and isinstance(error, GeneratorExit):
             raise  # as of a turn
-        # As of a hook.  A Cancelled has done its work when all that was entered is left.
         block.failed(cell, error, None)
 
 

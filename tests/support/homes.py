@@ -14,7 +14,8 @@ class Home(Actor):
 
     def receive(self, message: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> Ref[Any]:
         actor, args, options = message
-        return self.spawn(actor, *args, link=False, **options)
+        spawned: Ref[Any] = self.spawn(actor, *args, link=False, **options)
+        return spawned
 
 
 async def apart(nursery: Nursery, actor: Any, *args: Any, **options: Any) -> Ref[Any]:

@@ -127,6 +127,7 @@ async def _insist(model: ChatModel, turn: Asker) -> Answer:
             async with model.turnstile:
                 model.begin()
                 answer = await _request(model, turn)
+        # It passes; only the breaker must not wait for a probe that is gone.
         except BaseException:
             model.breaker.gave_up()
             raise
