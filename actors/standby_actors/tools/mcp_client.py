@@ -16,23 +16,24 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 
-from ..agent import McpServer
+from ..agent import Agent, McpServer
 from ..process.environment import child_environment
 from ..process.frames import BadLine, LineReader, TooLong
 from ..process.process import Grace, Process, ProcessError, open_process
 from ..result import Attachment
-from .mcp_config import McpError, expand
+from .mcp_config import McpError, expand, find_servers
 from .redact import redact, secrets_of
 from .schema import fault_of, listed
 from .text import as_text, shorten
-from .tool import Approval, Tool, ToolContext, ToolOutput, refuse
+from .tool import Approval, Tool, ToolContext, ToolOutput, names_tool, refuse
 
 if TYPE_CHECKING:
     import mcp
@@ -152,6 +153,46 @@ async def open_mcp_servers(
             del raised  # a frame that holds the exception that holds the frame
     if failed is not None:
         raise failed
+
+
+@asynccontextmanager
+async def open_mcp_tools(
+    agent: Agent, *, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[tuple[Tool, ...]]:
+    """The tools of the MCP servers that `agent` names, for the length of the block.
+
+    A server that is a name is looked up in the nearest `.mcp.json`, from where
+    the agent works upwards.  If the agent's `tools` name some of a server's
+    tools (``mcp__server__tool``, ``mcp__server__*`` or ``mcp__server``), there
+    are those; if they name none of them, there are all.
+
+    Args:
+        agent: its `mcp_servers`, `tools`, `cwd`.
+        env: where ``${NAME}`` is looked up; None for the process's own.
+
+    Raises:
+        McpError: see :func:`open_mcp_servers`; nothing is left.
+    """
+    cwd = agent.cwd or Path.cwd()
+    servers = [
+        each if each.cwd is not None or each.command is None else evolve(each, cwd=cwd)
+        for each in find_servers(agent.mcp_servers, cwd)
+    ]
+    async with open_mcp_servers(servers, env=env) as connections:
+        kept: list[Tool] = []
+        for connection in connections:
+            prefix = tool_name(connection.name, "")
+            named = [
+                each
+                for each in agent.tools or ()
+                if isinstance(each, str) and f"{each}__".startswith(prefix)
+            ]
+            kept += [
+                tool
+                for tool in connection.tools
+                if not named or any(names_tool(each, tool.name) for each in named)
+            ]
+        yield tuple(kept)
 
 
 @define(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,38 @@ def _written_for(folder: Path) -> dict[str, McpServer]:
         if file.is_file():
             return read_servers(file)
     return {}
+
+
+def find_servers(said: Iterable[str | McpServer], cwd: Path) -> tuple[McpServer, ...]:
+    """The servers that `said` names, and those that it holds.
+
+    Args:
+        said: names are looked up in the nearest `.mcp.json`, from `cwd` upwards.
+        cwd: where to begin.
+
+    Raises:
+        BadMcpConfig: there is no such server, or no such file.
+    """
+    servers: list[McpServer] = []
+    known: dict[str, McpServer] | None = None
+    path: Path | None = None
+    for each in said:
+        if isinstance(each, McpServer):
+            servers.append(each)
+            continue
+        if known is None:
+            path = next(
+                (here / FILE_NAME for here in (cwd, *cwd.parents) if (here / FILE_NAME).is_file()),
+                None,
+            )
+            known = {} if path is None else read_servers(path)
+        if each not in known:
+            near = get_close_matches(each, known, 1)
+            meant = f"; do you mean {near[0]!r}?" if near else ""
+            where = f"{path} does not have it" if path else f"there is no {FILE_NAME} at {cwd}"
+            raise BadMcpConfig(f"the MCP server {each!r} is not known: {where}{meant}")
+        servers.append(known[each])
+    return tuple(servers)
 
 
 def _server(said: str, name: str, held: Any) -> McpServer:

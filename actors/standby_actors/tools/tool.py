@@ -237,6 +237,23 @@ def tool(
     )
 
 
+def names_tool(said: str, name: str) -> bool:
+    """Whether `said`, as an agent lists it, is the tool `name` or takes it in.
+
+    Only whole servers can be named with a pattern.
+
+    Examples:
+        >>> names_tool("read", "read"), names_tool("mcp__git", "mcp__git__log")
+        (True, True)
+        >>> names_tool("mcp__git__*", "mcp__git__log"), names_tool("mcp__git", "mcp__github__log")
+        (True, False)
+    """
+    if said == name:
+        return True
+    server = said.removesuffix("*").removesuffix("__")
+    return server.startswith("mcp__") and name.startswith(f"{server}__") and said != server + "*"
+
+
 def tool_of(what: Tool | Callable[..., Any]) -> Tool:
     """`what` as a tool; a function becomes one by its signature.
 

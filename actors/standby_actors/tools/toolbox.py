@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..agent import Agent
-from .tool import Tool, tool_of
+from .tool import Tool, names_tool, tool_of
 
 
 class UnknownTool(ValueError):
@@ -48,8 +48,9 @@ def tools_of(agent: Agent, given: Sequence[Tool] = ()) -> tuple[Tool, ...]:
             made = tool_of(each)  # type: ignore[arg-type]  # a tool or a function
             named[made.name] = made
             continue
-        if each in elsewhere:
-            named[each] = elsewhere[each]
+        # `mcp__server` names all of a server's.
+        if taken := [tool for tool in given if names_tool(each, tool.name)]:
+            named |= {tool.name: tool for tool in taken}
             continue
         if ours is None:
             ours = file_tools(agent.cwd)
@@ -58,9 +59,11 @@ def tools_of(agent: Agent, given: Sequence[Tool] = ()) -> tuple[Tool, ...]:
         named[each] = ours[each]
     for name, tool in elsewhere.items():
         named.setdefault(name, tool)
-    for name in agent.disallowed_tools:
-        named.pop(name, None)
-    return tuple(named.values())
+    return tuple(
+        tool
+        for tool in named.values()
+        if not any(names_tool(each, tool.name) for each in agent.disallowed_tools)
+    )
 
 
 def file_tools(root: Path | None) -> Mapping[str, Tool]:

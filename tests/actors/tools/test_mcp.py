@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from standby.testing import Baseline
-from standby_actors.agent import McpServer
+from standby_actors.agent import Agent, McpServer
 from standby_actors.result import ToolCall
 from standby_actors.tools.calls import CallHistory, run_calls
 from standby_actors.tools.mcp_client import (
@@ -23,10 +23,12 @@ from standby_actors.tools.mcp_client import (
     McpStartFailed,
     NoMcp,
     open_mcp_servers,
+    open_mcp_tools,
     tool_name,
 )
 from standby_actors.tools.mcp_config import BadMcpConfig, read_servers
 from standby_actors.tools.tool import ToolOutput
+from standby_actors.tools.toolbox import tools_of
 from tests.actors.tools.calling import call
 
 HERE = Path(__file__).parent
@@ -326,3 +328,29 @@ def test_names_of_tools_are_what_providers_take() -> None:
     assert len(long) == len(longer) == 64
     assert long != longer
     assert os.fspath(tool_name("a b", "c/d")) == "mcp__a_b__c_d"
+
+
+@pytest.mark.real
+async def test_the_servers_of_an_agent_are_found_by_name_and_its_tools_by_its_list(
+    tmp_path: Path,
+) -> None:
+    server = {"command": sys.executable, "args": ["-S", str(HERE / "rude_server.py")]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"rude": server}}))
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+
+    async def names(*tools: str, given: bool = True) -> list[str]:
+        agent = Agent(
+            "a", "Do it.", cwd=below, mcp_servers=["rude"], tools=tools if given else None
+        )
+        async with open_mcp_tools(agent) as found:
+            return [each.name for each in tools_of(agent, found) if each.name.startswith("mcp")]
+
+    everything = await names(given=False)
+    assert len(everything) == 10
+    assert await names("read") == everything
+    assert await names("read", "mcp__rude__*") == everything
+    assert await names("mcp__rude__pid", "ls") == ["mcp__rude__pid"]
+    with pytest.raises(BadMcpConfig, match=r"'ruge' is not known: .*; do you mean 'rude'"):
+        async with open_mcp_tools(Agent("a", "Do it.", cwd=below, mcp_servers=["ruge"])):
+            pass
