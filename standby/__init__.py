@@ -53,12 +53,18 @@ from standby_actors import open_nursery as open_nursery
 
 if TYPE_CHECKING:
     from standby_actors import Agent as Agent
+    from standby_actors import Approvals as Approvals
+    from standby_actors import AsyncioBackend as AsyncioBackend
     from standby_actors import AsyncioHost as AsyncioHost
+    from standby_actors import Attachment as Attachment
+    from standby_actors import Backend as Backend
     from standby_actors import BrokenAgent as BrokenAgent
+    from standby_actors import Budget as Budget
     from standby_actors import Capabilities as Capabilities
     from standby_actors import ChatMessage as ChatMessage
     from standby_actors import ChildStatus as ChildStatus
     from standby_actors import Closed as Closed
+    from standby_actors import Compacted as Compacted
     from standby_actors import ErrorKind as ErrorKind
     from standby_actors import Found as Found
     from standby_actors import Guest as Guest
@@ -67,20 +73,32 @@ if TYPE_CHECKING:
     from standby_actors import Limits as Limits
     from standby_actors import LocalModelError as LocalModelError
     from standby_actors import McpServer as McpServer
+    from standby_actors import Memory as Memory
     from standby_actors import MessageEnded as MessageEnded
     from standby_actors import MissingKey as MissingKey
+    from standby_actors import ModelCalled as ModelCalled
     from standby_actors import ModelError as ModelError
     from standby_actors import NoClient as NoClient
     from standby_actors import NoModel as NoModel
+    from standby_actors import OutOfBudget as OutOfBudget
+    from standby_actors import Price as Price
     from standby_actors import Result as Result
     from standby_actors import Retrying as Retrying
     from standby_actors import ScriptedSession as ScriptedSession
     from standby_actors import Session as Session
     from standby_actors import Status as Status
+    from standby_actors import Steered as Steered
     from standby_actors import Subagent as Subagent
     from standby_actors import SupervisorStatus as SupervisorStatus
     from standby_actors import Tally as Tally
     from standby_actors import TextDelta as TextDelta
+    from standby_actors import ThoughtDelta as ThoughtDelta
+    from standby_actors import Tool as Tool
+    from standby_actors import ToolCall as ToolCall
+    from standby_actors import ToolContext as ToolContext
+    from standby_actors import ToolEnded as ToolEnded
+    from standby_actors import ToolOutput as ToolOutput
+    from standby_actors import ToolStarted as ToolStarted
     from standby_actors import Turn as Turn
     from standby_actors import TurnError as TurnError
     from standby_actors import UnknownAgent as UnknownAgent
@@ -98,6 +116,8 @@ if TYPE_CHECKING:
     from standby_actors import run_sync as run_sync
     from standby_actors import says_word as says_word
     from standby_actors import spawn as spawn
+    from standby_actors import subagent as subagent
+    from standby_actors import tool as tool
     from standby_actors import tune_gc as tune_gc
     from standby_actors import watch_loop as watch_loop
     from standby_actors.agent import agent as agent
@@ -159,20 +179,29 @@ if TYPE_CHECKING:
     from standby_supervision import serve_control as serve_control
     from standby_supervision import supervisor as supervisor
     from standby_supervision import workers as workers
+    from standby_supervision.telemetry.export import export_telemetry as export_telemetry
+    from standby_supervision.telemetry.logs import ActorFilter as ActorFilter
+    from standby_supervision.telemetry.logs import add_actor as add_actor
 
 # Imported when they are first used, so that `import standby` stays nearly as quick as
 # `import trio`.
 _LATE = {
+    "ActorFilter": ("standby_supervision.telemetry.logs", "ActorFilter"),
     "Agent": ("standby_actors", "Agent"),
     "AlreadyPresent": ("standby_supervision", "AlreadyPresent"),
     "AlreadyStarted": ("standby_supervision", "AlreadyStarted"),
     "Answers": ("standby_supervision", "Answers"),
+    "Approvals": ("standby_actors", "Approvals"),
+    "AsyncioBackend": ("standby_actors", "AsyncioBackend"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
+    "Attachment": ("standby_actors", "Attachment"),
+    "Backend": ("standby_actors", "Backend"),
     "Backoff": ("standby_supervision", "Backoff"),
     "BadSpec": ("standby_supervision", "BadSpec"),
     "Branch": ("standby_supervision", "Branch"),
     "Broadcast": ("standby_supervision", "Broadcast"),
     "BrokenAgent": ("standby_actors", "BrokenAgent"),
+    "Budget": ("standby_actors", "Budget"),
     "CalledOff": ("standby_supervision", "CalledOff"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
@@ -180,6 +209,7 @@ _LATE = {
     "ChildSpec": ("standby_supervision", "ChildSpec"),
     "ChildStatus": ("standby_actors", "ChildStatus"),
     "Closed": ("standby_actors", "Closed"),
+    "Compacted": ("standby_actors", "Compacted"),
     "Control": ("standby_supervision", "Control"),
     "ControlError": ("standby_supervision", "ControlError"),
     "ControlRefused": ("standby_supervision", "ControlRefused"),
@@ -200,16 +230,20 @@ _LATE = {
     "Limits": ("standby_actors", "Limits"),
     "LocalModelError": ("standby_actors", "LocalModelError"),
     "McpServer": ("standby_actors", "McpServer"),
+    "Memory": ("standby_actors", "Memory"),
     "MessageEnded": ("standby_actors", "MessageEnded"),
     "MissingKey": ("standby_actors", "MissingKey"),
+    "ModelCalled": ("standby_actors", "ModelCalled"),
     "ModelError": ("standby_actors", "ModelError"),
     "NoClient": ("standby_actors", "NoClient"),
     "NoModel": ("standby_actors", "NoModel"),
     "NotFound": ("standby_supervision", "NotFound"),
     "Ok": ("standby_supervision", "Ok"),
+    "OutOfBudget": ("standby_actors", "OutOfBudget"),
     "Outcome": ("standby_supervision", "Outcome"),
     "Partitions": ("standby_supervision", "Partitions"),
     "Periodic": ("standby_supervision", "Periodic"),
+    "Price": ("standby_actors", "Price"),
     "Refused": ("standby_supervision", "Refused"),
     "Report": ("standby_combinators", "Report"),
     "Restarting": ("standby_supervision", "Restarting"),
@@ -224,14 +258,22 @@ _LATE = {
     "StartFailed": ("standby_supervision", "StartFailed"),
     "Started": ("standby_supervision", "Started"),
     "Status": ("standby_actors", "Status"),
+    "Steered": ("standby_actors", "Steered"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
     "SupervisorStatus": ("standby_actors", "SupervisorStatus"),
     "Tally": ("standby_actors", "Tally"),
     "TextDelta": ("standby_actors", "TextDelta"),
+    "ThoughtDelta": ("standby_actors", "ThoughtDelta"),
     "TimedOut": ("standby_supervision", "TimedOut"),
     "TooMany": ("standby_supervision", "TooMany"),
+    "Tool": ("standby_actors", "Tool"),
+    "ToolCall": ("standby_actors", "ToolCall"),
+    "ToolContext": ("standby_actors", "ToolContext"),
+    "ToolEnded": ("standby_actors", "ToolEnded"),
+    "ToolOutput": ("standby_actors", "ToolOutput"),
+    "ToolStarted": ("standby_actors", "ToolStarted"),
     "Trail": ("standby_combinators", "Trail"),
     "Tree": ("standby_supervision", "Tree"),
     "Turn": ("standby_actors", "Turn"),
@@ -242,12 +284,14 @@ _LATE = {
     "Usage": ("standby_actors", "Usage"),
     "Verb": ("standby_supervision", "Verb"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
+    "add_actor": ("standby_supervision.telemetry.logs", "add_actor"),
     "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
     "child": ("standby_supervision", "child"),
     "decode_spec": ("standby_supervision", "decode_spec"),
-    "encode_spec": ("standby_supervision", "encode_spec"),
     "default_model": ("standby_actors", "default_model"),
+    "encode_spec": ("standby_supervision", "encode_spec"),
+    "export_telemetry": ("standby_supervision.telemetry.export", "export_telemetry"),
     "fan_out": ("standby_combinators", "fan_out"),
     "find_agent": ("standby_actors", "find_agent"),
     "join_outputs": ("standby_combinators", "join_outputs"),
@@ -266,7 +310,9 @@ _LATE = {
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
     "spawn": ("standby_actors", "spawn"),
+    "subagent": ("standby_actors", "subagent"),
     "supervisor": ("standby_supervision", "supervisor"),
+    "tool": ("standby_actors", "tool"),
     "tune_gc": ("standby_actors", "tune_gc"),
     "watch_loop": ("standby_actors", "watch_loop"),
     "workers": ("standby_supervision", "workers"),
@@ -276,19 +322,25 @@ __all__ = [
     "Actor",
     "ActorCrashed",
     "ActorError",
+    "ActorFilter",
     "ActorStopped",
     "Agent",
     "AlreadyPresent",
     "AlreadyStarted",
     "Answers",
+    "Approvals",
     "AskCycle",
     "AskTimeout",
+    "AsyncioBackend",
     "AsyncioHost",
+    "Attachment",
+    "Backend",
     "Backoff",
     "BadSpec",
     "Branch",
     "Broadcast",
     "BrokenAgent",
+    "Budget",
     "CalledOff",
     "Capabilities",
     "ChatMessage",
@@ -296,6 +348,7 @@ __all__ = [
     "ChildSpec",
     "ChildStatus",
     "Closed",
+    "Compacted",
     "Control",
     "ControlError",
     "ControlRefused",
@@ -327,8 +380,10 @@ __all__ = [
     "LocalModelError",
     "MailboxFull",
     "McpServer",
+    "Memory",
     "MessageEnded",
     "MissingKey",
+    "ModelCalled",
     "ModelError",
     "Monitor",
     "NameTaken",
@@ -340,9 +395,11 @@ __all__ = [
     "NotFound",
     "Nursery",
     "Ok",
+    "OutOfBudget",
     "Outcome",
     "Partitions",
     "Periodic",
+    "Price",
     "Ref",
     "Refused",
     "Reply",
@@ -365,6 +422,7 @@ __all__ = [
     "Started",
     "StateMachine",
     "Status",
+    "Steered",
     "Stuck",
     "Subagent",
     "SubagentPool",
@@ -372,8 +430,15 @@ __all__ = [
     "SupervisorStatus",
     "Tally",
     "TextDelta",
+    "ThoughtDelta",
     "TimedOut",
     "TooMany",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolEnded",
+    "ToolOutput",
+    "ToolStarted",
     "Trail",
     "Tree",
     "Turn",
@@ -385,6 +450,7 @@ __all__ = [
     "Verb",
     "WrongStrategy",
     "WrongThread",
+    "add_actor",
     "agent",
     "agent_of",
     "child",
@@ -392,6 +458,7 @@ __all__ = [
     "default_model",
     "emit",
     "encode_spec",
+    "export_telemetry",
     "fan_out",
     "find_agent",
     "join_outputs",
@@ -413,7 +480,9 @@ __all__ = [
     "says_word",
     "serve_control",
     "spawn",
+    "subagent",
     "supervisor",
+    "tool",
     "tune_gc",
     "watch_loop",
     "workers",

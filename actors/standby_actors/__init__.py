@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .asyncio_hosting import AsyncioHost as AsyncioHost
     from .asyncio_hosting import Guest as Guest
     from .asyncio_hosting import open_guest as open_guest
+    from .budget import Budget as Budget
     from .definitions.discovery import BrokenAgent as BrokenAgent
     from .definitions.discovery import Found as Found
     from .definitions.discovery import UnknownAgent as UnknownAgent
@@ -75,39 +76,64 @@ if TYPE_CHECKING:
     from .models import open_model as open_model
     from .modeltext import json_objects as json_objects
     from .modeltext import says_word as says_word
+    from .prices import Price as Price
     from .result import STATUS_OF as STATUS_OF
+    from .result import Attachment as Attachment
     from .result import ChatMessage as ChatMessage
     from .result import ErrorKind as ErrorKind
     from .result import Result as Result
     from .result import Status as Status
+    from .result import ToolCall as ToolCall
     from .result import TurnError as TurnError
     from .result import failed as failed
     from .result import succeeded as succeeded
     from .running import run as run
     from .running import run_sync as run_sync
     from .running import tune_gc as tune_gc
+    from .session import Backend as Backend
     from .session import Capabilities as Capabilities
+    from .session import Compacted as Compacted
+    from .session import Memory as Memory
     from .session import MessageEnded as MessageEnded
+    from .session import ModelCalled as ModelCalled
     from .session import Retrying as Retrying
     from .session import Session as Session
+    from .session import Steered as Steered
     from .session import TextDelta as TextDelta
+    from .session import ThoughtDelta as ThoughtDelta
+    from .session import ToolEnded as ToolEnded
+    from .session import ToolStarted as ToolStarted
     from .session import Turn as Turn
+    from .sessions.asyncio_agents import AsyncioBackend as AsyncioBackend
     from .sessions.local import LocalModelError as LocalModelError
     from .sessions.local import open_local_model as open_local_model
     from .sessions.scripted import ScriptedSession as ScriptedSession
+    from .subagent import OutOfBudget as OutOfBudget
     from .subagent import Subagent as Subagent
     from .subagent import spawn as spawn
+    from .subagent import subagent as subagent
+    from .tools.approvals import Approvals as Approvals
+    from .tools.tool import Tool as Tool
+    from .tools.tool import ToolContext as ToolContext
+    from .tools.tool import ToolOutput as ToolOutput
+    from .tools.tool import tool as tool
     from .usage import Usage as Usage
     from .usage import total as total
     from .watching import watch_loop as watch_loop
 
 _LATE = {
     "Agent": "agent",
+    "Approvals": "tools.approvals",
+    "AsyncioBackend": "sessions.asyncio_agents",
     "AsyncioHost": "asyncio_hosting",
+    "Attachment": "result",
+    "Backend": "session",
     "BrokenAgent": "definitions.discovery",
+    "Budget": "budget",
     "Capabilities": "session",
     "ChatMessage": "result",
     "Closed": "mind",
+    "Compacted": "session",
     "ErrorKind": "result",
     "Found": "definitions.discovery",
     "Guest": "asyncio_hosting",
@@ -116,19 +142,31 @@ _LATE = {
     "Limits": "agent",
     "LocalModelError": "sessions.local",
     "McpServer": "agent",
+    "Memory": "session",
     "MessageEnded": "session",
     "MissingKey": "models",
+    "ModelCalled": "session",
     "ModelError": "models",
     "NoClient": "models",
     "NoModel": "models",
+    "OutOfBudget": "subagent",
+    "Price": "prices",
     "Result": "result",
     "Retrying": "session",
     "STATUS_OF": "result",
     "ScriptedSession": "sessions.scripted",
     "Session": "session",
     "Status": "result",
+    "Steered": "session",
     "Subagent": "subagent",
     "TextDelta": "session",
+    "ThoughtDelta": "session",
+    "Tool": "tools.tool",
+    "ToolCall": "result",
+    "ToolContext": "tools.tool",
+    "ToolEnded": "session",
+    "ToolOutput": "tools.tool",
+    "ToolStarted": "session",
     "Turn": "session",
     "TurnError": "result",
     "UnknownAgent": "definitions.discovery",
@@ -147,7 +185,9 @@ _LATE = {
     "run_sync": "running",
     "says_word": "modeltext",
     "spawn": "subagent",
+    "subagent": "subagent",
     "succeeded": "result",
+    "tool": "tools.tool",
     "total": "usage",
     "tune_gc": "running",
     "watch_loop": "watching",

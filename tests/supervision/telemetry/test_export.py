@@ -19,7 +19,7 @@ from standby_actors.session import Capabilities, ModelCalled, OnEvent, ToolEnded
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import reset_ids, spawn
 from standby_actors.usage import Usage
-from standby_supervision.telemetry import export_telemetry
+from standby_supervision.telemetry.export import export_telemetry
 
 SCOUT = Agent("scout", "Find it.")
 SECRET = "the launch code is 0000"

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from standby_actors import Actor, open_nursery
 from standby_actors.agent import Agent
 from standby_actors.subagent import reset_ids, spawn
-from standby_supervision.telemetry import ActorFilter, add_actor
+from standby_supervision.telemetry.logs import ActorFilter, add_actor
 
 
 class Talker(Actor):
