@@ -53,13 +53,19 @@ from standby_actors import open_nursery as open_nursery
 
 if TYPE_CHECKING:
     from standby_actors import Agent as Agent
+    from standby_actors import ApprovalRequest as ApprovalRequest
+    from standby_actors import ApprovalRule as ApprovalRule
     from standby_actors import Approvals as Approvals
+    from standby_actors import ApprovalState as ApprovalState
+    from standby_actors import Approved as Approved
     from standby_actors import AsyncioBackend as AsyncioBackend
     from standby_actors import AsyncioHost as AsyncioHost
     from standby_actors import Attachment as Attachment
     from standby_actors import Backend as Backend
+    from standby_actors import BadMcpConfig as BadMcpConfig
     from standby_actors import BrokenAgent as BrokenAgent
     from standby_actors import Budget as Budget
+    from standby_actors import CallLimits as CallLimits
     from standby_actors import Capabilities as Capabilities
     from standby_actors import ChatMessage as ChatMessage
     from standby_actors import ChildStatus as ChildStatus
@@ -72,13 +78,16 @@ if TYPE_CHECKING:
     from standby_actors import Lifetime as Lifetime
     from standby_actors import Limits as Limits
     from standby_actors import LocalModelError as LocalModelError
+    from standby_actors import McpError as McpError
     from standby_actors import McpServer as McpServer
+    from standby_actors import McpStartFailed as McpStartFailed
     from standby_actors import Memory as Memory
     from standby_actors import MessageEnded as MessageEnded
     from standby_actors import MissingKey as MissingKey
     from standby_actors import ModelCalled as ModelCalled
     from standby_actors import ModelError as ModelError
     from standby_actors import NoClient as NoClient
+    from standby_actors import NoMcp as NoMcp
     from standby_actors import NoModel as NoModel
     from standby_actors import OutOfBudget as OutOfBudget
     from standby_actors import Price as Price
@@ -103,24 +112,29 @@ if TYPE_CHECKING:
     from standby_actors import TurnError as TurnError
     from standby_actors import UnknownAgent as UnknownAgent
     from standby_actors import UnknownModel as UnknownModel
+    from standby_actors import UnknownTool as UnknownTool
     from standby_actors import Usage as Usage
     from standby_actors import agent_of as agent_of
+    from standby_actors import agent_server as agent_server
     from standby_actors import default_model as default_model
+    from standby_actors import file_tools as file_tools
     from standby_actors import find_agent as find_agent
     from standby_actors import json_objects as json_objects
     from standby_actors import load_agents as load_agents
     from standby_actors import open_guest as open_guest
     from standby_actors import open_local_model as open_local_model
+    from standby_actors import open_mcp_servers as open_mcp_servers
     from standby_actors import open_model as open_model
+    from standby_actors import read_servers as read_servers
     from standby_actors import run as run
     from standby_actors import run_sync as run_sync
     from standby_actors import says_word as says_word
     from standby_actors import spawn as spawn
-    from standby_actors import subagent as subagent
     from standby_actors import tool as tool
     from standby_actors import tune_gc as tune_gc
     from standby_actors import watch_loop as watch_loop
     from standby_actors.agent import agent as agent
+    from standby_actors.subagent import subagent as subagent
     from standby_combinators import Held as Held
     from standby_combinators import Report as Report
     from standby_combinators import SubagentPool as SubagentPool
@@ -191,17 +205,23 @@ _LATE = {
     "AlreadyPresent": ("standby_supervision", "AlreadyPresent"),
     "AlreadyStarted": ("standby_supervision", "AlreadyStarted"),
     "Answers": ("standby_supervision", "Answers"),
+    "ApprovalRequest": ("standby_actors", "ApprovalRequest"),
+    "ApprovalRule": ("standby_actors", "ApprovalRule"),
+    "ApprovalState": ("standby_actors", "ApprovalState"),
     "Approvals": ("standby_actors", "Approvals"),
+    "Approved": ("standby_actors", "Approved"),
     "AsyncioBackend": ("standby_actors", "AsyncioBackend"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
     "Attachment": ("standby_actors", "Attachment"),
     "Backend": ("standby_actors", "Backend"),
     "Backoff": ("standby_supervision", "Backoff"),
+    "BadMcpConfig": ("standby_actors", "BadMcpConfig"),
     "BadSpec": ("standby_supervision", "BadSpec"),
     "Branch": ("standby_supervision", "Branch"),
     "Broadcast": ("standby_supervision", "Broadcast"),
     "BrokenAgent": ("standby_actors", "BrokenAgent"),
     "Budget": ("standby_actors", "Budget"),
+    "CallLimits": ("standby_actors", "CallLimits"),
     "CalledOff": ("standby_supervision", "CalledOff"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
@@ -229,13 +249,16 @@ _LATE = {
     "Lifetime": ("standby_actors", "Lifetime"),
     "Limits": ("standby_actors", "Limits"),
     "LocalModelError": ("standby_actors", "LocalModelError"),
+    "McpError": ("standby_actors", "McpError"),
     "McpServer": ("standby_actors", "McpServer"),
+    "McpStartFailed": ("standby_actors", "McpStartFailed"),
     "Memory": ("standby_actors", "Memory"),
     "MessageEnded": ("standby_actors", "MessageEnded"),
     "MissingKey": ("standby_actors", "MissingKey"),
     "ModelCalled": ("standby_actors", "ModelCalled"),
     "ModelError": ("standby_actors", "ModelError"),
     "NoClient": ("standby_actors", "NoClient"),
+    "NoMcp": ("standby_actors", "NoMcp"),
     "NoModel": ("standby_actors", "NoModel"),
     "NotFound": ("standby_supervision", "NotFound"),
     "Ok": ("standby_supervision", "Ok"),
@@ -280,6 +303,7 @@ _LATE = {
     "TurnError": ("standby_actors", "TurnError"),
     "UnknownAgent": ("standby_actors", "UnknownAgent"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
+    "UnknownTool": ("standby_actors", "UnknownTool"),
     "UnsafeFolder": ("standby_supervision", "UnsafeFolder"),
     "Usage": ("standby_actors", "Usage"),
     "Verb": ("standby_supervision", "Verb"),
@@ -287,12 +311,14 @@ _LATE = {
     "add_actor": ("standby_supervision.telemetry.logs", "add_actor"),
     "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
+    "agent_server": ("standby_actors", "agent_server"),
     "child": ("standby_supervision", "child"),
     "decode_spec": ("standby_supervision", "decode_spec"),
     "default_model": ("standby_actors", "default_model"),
     "encode_spec": ("standby_supervision", "encode_spec"),
     "export_telemetry": ("standby_supervision.telemetry.export", "export_telemetry"),
     "fan_out": ("standby_combinators", "fan_out"),
+    "file_tools": ("standby_actors", "file_tools"),
     "find_agent": ("standby_actors", "find_agent"),
     "join_outputs": ("standby_combinators", "join_outputs"),
     "json_objects": ("standby_actors", "json_objects"),
@@ -300,9 +326,11 @@ _LATE = {
     "open_guest": ("standby_actors", "open_guest"),
     "open_jobs": ("standby_supervision", "open_jobs"),
     "open_local_model": ("standby_actors", "open_local_model"),
+    "open_mcp_servers": ("standby_actors", "open_mcp_servers"),
     "open_model": ("standby_actors", "open_model"),
     "open_supervisor": ("standby_supervision", "open_supervisor"),
     "partitions": ("standby_supervision", "partitions"),
+    "read_servers": ("standby_actors", "read_servers"),
     "reduce": ("standby_combinators", "reduce"),
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
@@ -310,7 +338,7 @@ _LATE = {
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
     "spawn": ("standby_actors", "spawn"),
-    "subagent": ("standby_actors", "subagent"),
+    "subagent": ("standby_actors.subagent", "subagent"),
     "supervisor": ("standby_supervision", "supervisor"),
     "tool": ("standby_actors", "tool"),
     "tune_gc": ("standby_actors", "tune_gc"),
@@ -328,7 +356,11 @@ __all__ = [
     "AlreadyPresent",
     "AlreadyStarted",
     "Answers",
+    "ApprovalRequest",
+    "ApprovalRule",
+    "ApprovalState",
     "Approvals",
+    "Approved",
     "AskCycle",
     "AskTimeout",
     "AsyncioBackend",
@@ -336,11 +368,13 @@ __all__ = [
     "Attachment",
     "Backend",
     "Backoff",
+    "BadMcpConfig",
     "BadSpec",
     "Branch",
     "Broadcast",
     "BrokenAgent",
     "Budget",
+    "CallLimits",
     "CalledOff",
     "Capabilities",
     "ChatMessage",
@@ -379,7 +413,9 @@ __all__ = [
     "Listener",
     "LocalModelError",
     "MailboxFull",
+    "McpError",
     "McpServer",
+    "McpStartFailed",
     "Memory",
     "MessageEnded",
     "MissingKey",
@@ -389,6 +425,7 @@ __all__ = [
     "NameTaken",
     "Names",
     "NoClient",
+    "NoMcp",
     "NoModel",
     "NoProcess",
     "Normal",
@@ -445,6 +482,7 @@ __all__ = [
     "TurnError",
     "UnknownAgent",
     "UnknownModel",
+    "UnknownTool",
     "UnsafeFolder",
     "Usage",
     "Verb",
@@ -453,6 +491,7 @@ __all__ = [
     "add_actor",
     "agent",
     "agent_of",
+    "agent_server",
     "child",
     "decode_spec",
     "default_model",
@@ -460,6 +499,7 @@ __all__ = [
     "encode_spec",
     "export_telemetry",
     "fan_out",
+    "file_tools",
     "find_agent",
     "join_outputs",
     "json_objects",
@@ -469,10 +509,12 @@ __all__ = [
     "open_guest",
     "open_jobs",
     "open_local_model",
+    "open_mcp_servers",
     "open_model",
     "open_nursery",
     "open_supervisor",
     "partitions",
+    "read_servers",
     "reduce",
     "run",
     "run_agent",

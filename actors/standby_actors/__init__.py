@@ -111,25 +111,44 @@ if TYPE_CHECKING:
     from .subagent import OutOfBudget as OutOfBudget
     from .subagent import Subagent as Subagent
     from .subagent import spawn as spawn
-    from .subagent import subagent as subagent
+    from .tools.approvals import ApprovalRequest as ApprovalRequest
+    from .tools.approvals import ApprovalRule as ApprovalRule
     from .tools.approvals import Approvals as Approvals
+    from .tools.approvals import ApprovalState as ApprovalState
+    from .tools.approvals import Approved as Approved
+    from .tools.files import file_tools as file_tools
+    from .tools.guard import CallLimits as CallLimits
+    from .tools.mcp_client import McpStartFailed as McpStartFailed
+    from .tools.mcp_client import NoMcp as NoMcp
+    from .tools.mcp_client import open_mcp_servers as open_mcp_servers
+    from .tools.mcp_config import BadMcpConfig as BadMcpConfig
+    from .tools.mcp_config import McpError as McpError
+    from .tools.mcp_config import read_servers as read_servers
+    from .tools.mcp_serving import agent_server as agent_server
     from .tools.tool import Tool as Tool
     from .tools.tool import ToolContext as ToolContext
     from .tools.tool import ToolOutput as ToolOutput
     from .tools.tool import tool as tool
+    from .tools.toolbox import UnknownTool as UnknownTool
     from .usage import Usage as Usage
     from .usage import total as total
     from .watching import watch_loop as watch_loop
 
 _LATE = {
     "Agent": "agent",
+    "ApprovalRequest": "tools.approvals",
+    "ApprovalRule": "tools.approvals",
+    "ApprovalState": "tools.approvals",
     "Approvals": "tools.approvals",
+    "Approved": "tools.approvals",
     "AsyncioBackend": "sessions.asyncio_agents",
     "AsyncioHost": "asyncio_hosting",
     "Attachment": "result",
     "Backend": "session",
+    "BadMcpConfig": "tools.mcp_config",
     "BrokenAgent": "definitions.discovery",
     "Budget": "budget",
+    "CallLimits": "tools.guard",
     "Capabilities": "session",
     "ChatMessage": "result",
     "Closed": "mind",
@@ -141,13 +160,16 @@ _LATE = {
     "Lifetime": "agent",
     "Limits": "agent",
     "LocalModelError": "sessions.local",
+    "McpError": "tools.mcp_config",
     "McpServer": "agent",
+    "McpStartFailed": "tools.mcp_client",
     "Memory": "session",
     "MessageEnded": "session",
     "MissingKey": "models",
     "ModelCalled": "session",
     "ModelError": "models",
     "NoClient": "models",
+    "NoMcp": "tools.mcp_client",
     "NoModel": "models",
     "OutOfBudget": "subagent",
     "Price": "prices",
@@ -171,21 +193,25 @@ _LATE = {
     "TurnError": "result",
     "UnknownAgent": "definitions.discovery",
     "UnknownModel": "models",
+    "UnknownTool": "tools.toolbox",
     "Usage": "usage",
     "agent_of": "agent",
+    "agent_server": "tools.mcp_serving",
     "default_model": "models",
     "failed": "result",
+    "file_tools": "tools.files",
     "find_agent": "definitions.discovery",
     "json_objects": "modeltext",
     "load_agents": "definitions.discovery",
     "open_guest": "asyncio_hosting",
     "open_local_model": "sessions.local",
+    "open_mcp_servers": "tools.mcp_client",
     "open_model": "models",
+    "read_servers": "tools.mcp_config",
     "run": "running",
     "run_sync": "running",
     "says_word": "modeltext",
     "spawn": "subagent",
-    "subagent": "subagent",
     "succeeded": "result",
     "tool": "tools.tool",
     "total": "usage",
