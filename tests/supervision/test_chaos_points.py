@@ -12,7 +12,7 @@ import gc
 import logging
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -125,6 +125,15 @@ ACTS: dict[str, Callable[[Scene], object]] = {
 }
 
 
+CALLS: tuple[Callable[[Branch], Awaitable[object]], ...] = (
+    lambda branch: branch.start_child(child(Worker, [], id="new")),
+    lambda branch: branch.terminate_child("new"),
+    lambda branch: branch.restart_child("new"),
+    lambda branch: branch.terminate_child("new"),
+    lambda branch: branch.delete_child("new"),
+)
+
+
 async def program(scene: Scene) -> None:
     """Pass every point at least once."""
     below = supervisor(
@@ -145,13 +154,7 @@ async def program(scene: Scene) -> None:
             for each in ("a", "b"):
                 scene.ask("below", each)
             await trio.sleep(1)
-            for what in (
-                lambda branch: branch.start_child(child(Worker, [], id="new")),
-                lambda branch: branch.terminate_child("new"),
-                lambda branch: branch.restart_child("new"),
-                lambda branch: branch.terminate_child("new"),
-                lambda branch: branch.delete_child("new"),
-            ):
+            for what in CALLS:
                 with contextlib.suppress(ActorError, KeyError, TypeError):
                     await what(tree.branch("below"))
             scene.ask("below", "a", message="die")  # the third restart: it gives up
