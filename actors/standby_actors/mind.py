@@ -18,20 +18,18 @@ from attrs import define, field
 
 from .agent import Agent, Lifetime, LifetimeSource
 from .budget import Budget, Refusal, Reservation
-from .context import crowded, summary_task
+from .context import crowded
 from .events import current_stream
 from .guards import refusal_of_input, refusal_of_output
-from .opening import CannotRecall, Opener
+from .opening import CannotRecall
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
 from .record import ENDING, Ended, Finished, Line, Noted, Opened, Recorder, Said, Used, wall_time
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
 from .session import (
     Compacted,
     Compacts,
-    Memory,
     MessageEnded,
     ModelCalled,
-    Resumable,
     Retrying,
     Session,
     SessionEvent,
@@ -43,14 +41,13 @@ from .session import (
     Turn,
     ignore,
 )
+from .sittings import NoSummary, Sittings
 from .usage import NOTHING, Usage
 
 CLOSE_SECONDS = 5.0
 """How long export and dispose may take, together."""
 GRACE_SECONDS = 1.0
 """How long a mind that was cut may take to let go, before nobody waits for it."""
-SUMMARY_SECONDS = 120.0
-"""How long a mind may take to write down what another one is to know."""
 
 Cut = Literal["stopped", "aborted", "budget"]
 # The strongest reason that was given for a cut is the one that is told.
@@ -100,17 +97,6 @@ class Order:
 
 
 @define(eq=False)
-class _Hosted:
-    """A session, held open by a task."""
-
-    session: Session
-    outer: trio.CancelScope
-    """Cuts its closing."""
-    leave: trio.Event = field(factory=trio.Event)
-    left: trio.Event = field(factory=trio.Event)
-
-
-@define(eq=False)
 class Mind:
     """A session in the hands of a subagent, and everything that is counted of it."""
 
@@ -123,15 +109,11 @@ class Mind:
     prices: Prices = LIST_PRICES
     parent: str = ""
     """The subagent that had it spawned."""
-    session: Session | None = None
-    """The conversation now; None before the first, and between two."""
     incarnation: int = 1
     opened_at: float = field(factory=trio.current_time)
     spent: Usage = NOTHING
     largest: int = 0
     """Tokens of its most expensive turn so far: what the next one is expected to cost."""
-    past: tuple[ChatMessage, ...] = ()
-    """What was said in the sessions before this one."""
     stopped: bool = False
     stuck: bool = False
     """A turn that was cut has not let go."""
@@ -144,12 +126,18 @@ class Mind:
     closed_at: float | None = None
     closing: trio.Event | None = None
     outcome: Closed = CLOSE_WAS_CUT
-    opens: Opener | None = None
-    """Opens its sessions; None where it was given the only one."""
     recorder: Recorder | None = None
     """Writes down what happens, as it happens, where there is an `export_dir`."""
-    _hosts: trio.Nursery | None = None
-    _hosted: _Hosted | None = None
+    sittings: Sittings = field(init=False)
+    """Its sessions."""
+
+    def __attrs_post_init__(self) -> None:
+        self.sittings = Sittings(self.id, self.agent, self._charge)
+
+    @property
+    def session(self) -> Session | None:
+        """The conversation now; None before the first, and between two."""
+        return self.sittings.session
 
     def opened(self, source: LifetimeSource) -> None:
         """Tell and record that its session is open."""
@@ -189,81 +177,10 @@ class Mind:
 
         A second life begins with what the agent wants to have remembered.
         """
-        memory = await self._memory() if self.incarnation > 1 else None
         # Nothing of the life before holds for this one.
         self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
-        # Each session is held open by a task of its own, so that one can follow another
-        # in mid-turn, and none is torn down before it has been exported and closed.
-        async with trio.open_nursery() as hosts:
-            hosts.cancel_scope.shield = True
-            self._hosts = hosts
-            try:
-                yield await self._enter(memory)
-            finally:
-                self._hosts = None
-                try:
-                    await self.close()
-                finally:
-                    await self._leave()
-
-    async def _enter(self, memory: Memory | None) -> Session:
-        """Open a session, and hold it open until :meth:`_leave`."""
-        assert self.opens is not None
-        if self._hosts is None:
-            # Of a shared actor: its sessions hold nothing open.
-            async with self.opens(memory) as session:
-                self.session = session
-        else:
-            hosted = await self._hosts.start(self._host, memory)
-            self._hosted, self.session = hosted, hosted.session
-        return self.session
-
-    async def _host(self, memory: Memory | None, *, task_status: trio.TaskStatus[_Hosted]) -> None:
-        assert self.opens is not None
-        left = trio.Event()
-        try:
-            with trio.CancelScope() as scope:
-                async with self.opens(memory) as session:
-                    hosted = _Hosted(session, scope, left=left)
-                    task_status.started(hosted)
-                    await hosted.leave.wait()
-        finally:
-            left.set()
-
-    async def _leave(self) -> None:
-        """Let go of the session that is held open; what takes its time is cut."""
-        hosted, self._hosted = self._hosted, None
-        if hosted is None:
-            return
-        hosted.leave.set()
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_SECONDS) as scope:
-            await hosted.left.wait()
-        if scope.cancelled_caught:
-            hosted.outer.cancel()
-
-    async def _memory(self) -> Memory | None:
-        """What a life after the first is to know, as its agent says."""
-        remember = self.agent.remember
-        if remember == "replay":
-            session: Any = self.session
-            resume = session.resume_id if isinstance(session, Resumable) else ""
-            return Memory(self.transcript(), resume=resume)
-        if remember == "summary":
-            return await self._summarised(self.transcript())
-        return None
-
-    async def _summarised(self, said: tuple[ChatMessage, ...]) -> Memory:
-        """A memory in short, written by a session that is opened for it."""
-        assert self.opens is not None
-        if not said:
-            return Memory()
-        async with self.opens(None) as writer:
-            with trio.fail_after(SUMMARY_SECONDS):
-                turn = await writer.ask(summary_task(said), ignore)
-            self._charge(writer.usage)
-        if turn.error is not None:
-            raise NoSummary(self.id, turn.error)
-        return Memory(said, turn.text)
+        async with self.sittings.held(self.close, again=self.incarnation > 1) as session:
+            yield session
 
     async def _make_room(self, level: int, limit: int) -> TurnError | None:
         """Do what the agent wants done when its context is nearly full."""
@@ -282,20 +199,15 @@ class Mind:
             error = await session.compact(lambda event: self._tell(event))
             return None if error is None else TurnError("context_overflow", str(error))
         try:
-            memory = await self._summarised(self.transcript())
+            characters = await self.sittings.hand_over()
         except (NoSummary, CannotRecall) as error:
             return TurnError("context_overflow", str(error)).with_cause(error)
-        self.past = self.transcript()
-        await session.close()
-        await self._leave()
-        # What it is shown is the summary; what was said stays in the transcript.
-        await self._enter(Memory(summary=memory.summary))
-        self.tell("handover", summary=len(memory.summary))
+        self.tell("handover", summary=characters)
         return None
 
     def transcript(self) -> tuple[ChatMessage, ...]:
         """Everything said so far, in all sessions."""
-        return self.past if self.session is None else (*self.past, *self.session.transcript())
+        return self.sittings.transcript()
 
     # ---- turns
 
@@ -666,18 +578,6 @@ def line_of(event: SessionEvent) -> Line | None:
             return Noted(wall_time(), "compacted", f"from {before} to {after} tokens")
         case _:
             return None
-
-
-class NoSummary(RuntimeError):
-    """Raised where a mind was to write down what it knows, and did not."""
-
-    def __init__(self, subagent: str, error: TurnError) -> None:
-        super().__init__(subagent, error)
-        self.subagent = subagent
-        self.error = error
-
-    def __str__(self) -> str:
-        return f"what {self.subagent} knows could not be summarised: {self.error}"
 
 
 def file_name(subagent: str) -> str:

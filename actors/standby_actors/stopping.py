@@ -350,8 +350,6 @@ class Stopping(Lives):
             return True
         if extra.stopping:
             self.advance(cell)
-            if cell.actor is not None:
-                self.bound_stop(cell)  # it left by its own wish, and waits for who is below
             return False
         rare = extra.rare
         if rare is not None and rare.senders:

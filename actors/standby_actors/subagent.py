@@ -212,8 +212,8 @@ class OpeningActor(SubagentActor):
         mind: Mind = rare.left or self._given or self._start.mind()
         rare.left = self.mind = mind
         mind.incarnation = self.ref.incarnation
-        if mind.opens is None:
-            mind.opens = opener(mind.agent, self._start.options)
+        if mind.sittings.opens is None:
+            mind.sittings.opens = opener(mind.agent, self._start.options)
         session = await self.enter(mind.alive())
         _priced(mind, session)
         mind.opened(self._start.source)
@@ -520,8 +520,8 @@ async def spawn(
             if session is None:
                 ref = await nursery.start(OpeningActor, start, mind)
             else:
-                mind.session = session
-                mind.opens = opener(start.agent, options, opened=1)
+                mind.sittings.session = session
+                mind.sittings.opens = opener(start.agent, options, opened=1)
                 _priced(mind, session)
                 ref = nursery.spawn(SharedActor, mind)
                 as_cell(ref).rare().left = mind

@@ -1,0 +1,171 @@
+"""The sessions of one subagent: one follows another, and is told what the last one knew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from .agent import Agent
+from .context import summary_task
+from .opening import Opener
+from .result import ChatMessage, TurnError
+from .session import Memory, Resumable, Session, ignore
+from .usage import Usage
+
+LEAVE_SECONDS = 5.0
+"""How long letting go of a session may take before it is cut."""
+SUMMARY_SECONDS = 120.0
+"""How long a mind may take to write down what another one is to know."""
+
+
+class NoSummary(RuntimeError):
+    """Raised where a mind was to write down what it knows, and did not."""
+
+    def __init__(self, subagent: str, error: TurnError) -> None:
+        super().__init__(subagent, error)
+        self.subagent = subagent
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"what {self.subagent} knows could not be summarised: {self.error}"
+
+
+@define(eq=False)
+class _Hosted:
+    """A session, held open by a task."""
+
+    session: Session
+    outer: trio.CancelScope
+    """Cuts its closing."""
+    leave: trio.Event = field(factory=trio.Event)
+    left: trio.Event = field(factory=trio.Event)
+
+
+@define(eq=False)
+class Sittings:
+    """The sessions that a subagent has, one at a time.
+
+    Args:
+        subagent: its id.
+        agent: what it is.
+        charge: told what is spent beside the turns.
+    """
+
+    subagent: str
+    agent: Agent
+    charge: Callable[[Usage], None]
+    session: Session | None = None
+    """The conversation now; None before the first, and between two."""
+    opens: Opener | None = None
+    """Opens them."""
+    past: tuple[ChatMessage, ...] = ()
+    """What was said in the sessions before this one."""
+    _hosts: trio.Nursery | None = None
+    _hosted: _Hosted | None = None
+
+    @asynccontextmanager
+    async def held(self, close: Callable[[], Any], *, again: bool) -> AsyncGenerator[Session]:
+        """A session, open for one life of the actor, and let go of however that ends.
+
+        Args:
+            close: called, shielded by itself, before the session is let go of.
+            again: whether there was a life before; then the agent says what of it
+                is remembered.
+        """
+        memory = await self._memory() if again else None
+        # Each session is held open by a task of its own, so that one can follow another
+        # in mid-turn, and none is torn down before it has been exported and closed.
+        async with trio.open_nursery() as hosts:
+            hosts.cancel_scope.shield = True
+            self._hosts = hosts
+            try:
+                yield await self._enter(memory)
+            finally:
+                self._hosts = None
+                try:
+                    await close()
+                finally:
+                    await self._leave()
+
+    async def hand_over(self) -> int:
+        """Go on in a new session that knows a summary; returns its length in characters.
+
+        Raises:
+            NoSummary: none could be written; the session is the one it was.
+            CannotRecall: there is one session only.
+        """
+        memory = await self._summarised(self.transcript())
+        self.past = self.transcript()
+        assert self.session is not None
+        await self.session.close()
+        await self._leave()
+        # What it is shown is the summary; what was said stays in the transcript.
+        await self._enter(Memory(summary=memory.summary))
+        return len(memory.summary)
+
+    def transcript(self) -> tuple[ChatMessage, ...]:
+        """Everything said so far, in all sessions."""
+        return self.past if self.session is None else (*self.past, *self.session.transcript())
+
+    async def _enter(self, memory: Memory | None) -> Session:
+        """Open a session, and hold it open until :meth:`_leave`."""
+        assert self.opens is not None
+        if self._hosts is None:
+            # Of a shared actor: its sessions hold nothing open.
+            async with self.opens(memory) as session:
+                self.session = session
+        else:
+            hosted = await self._hosts.start(self._host, memory)
+            self._hosted, self.session = hosted, hosted.session
+        return self.session
+
+    async def _host(self, memory: Memory | None, *, task_status: trio.TaskStatus[_Hosted]) -> None:
+        assert self.opens is not None
+        left = trio.Event()
+        try:
+            with trio.CancelScope() as scope:
+                async with self.opens(memory) as session:
+                    hosted = _Hosted(session, scope, left=left)
+                    task_status.started(hosted)
+                    await hosted.leave.wait()
+        finally:
+            left.set()
+
+    async def _leave(self) -> None:
+        """Let go of the session that is held open; what takes its time is cut."""
+        hosted, self._hosted = self._hosted, None
+        if hosted is None:
+            return
+        hosted.leave.set()
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_SECONDS) as scope:
+            await hosted.left.wait()
+        if scope.cancelled_caught:
+            hosted.outer.cancel()
+
+    async def _memory(self) -> Memory | None:
+        """What a life after the first is to know, as its agent says."""
+        remember = self.agent.remember
+        if remember == "replay":
+            session: Any = self.session
+            resume = session.resume_id if isinstance(session, Resumable) else ""
+            return Memory(self.transcript(), resume=resume)
+        if remember == "summary":
+            return await self._summarised(self.transcript())
+        return None
+
+    async def _summarised(self, said: tuple[ChatMessage, ...]) -> Memory:
+        """A memory in short, written by a session that is opened for it."""
+        assert self.opens is not None
+        if not said:
+            return Memory()
+        async with self.opens(None) as writer:
+            with trio.fail_after(SUMMARY_SECONDS):
+                turn = await writer.ask(summary_task(said), ignore)
+            self.charge(writer.usage)
+        if turn.error is not None:
+            raise NoSummary(self.subagent, turn.error)
+        return Memory(said, turn.text)
