@@ -12,7 +12,9 @@ import standby
 HEAVY = [
     "asyncio",
     "cyclopts",
+    "jsonschema",
     "matplotlib",
+    "mcp",
     "numpy",
     "openai",
     "pathspec",

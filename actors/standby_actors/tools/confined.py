@@ -214,6 +214,7 @@ class Folder:
                     file.flush()
                     os.fsync(opened)
                 os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
+            # Whatever it was, also a cancellation: the scratch file is nobody's.
             except BaseException:
                 with suppress(OSError):
                     os.unlink(scratch, dir_fd=folder)

@@ -49,10 +49,6 @@ def read_servers(where: Path | Mapping[str, Any]) -> dict[str, McpServer]:
     Examples:
         >>> read_servers({"git": {"command": "git-mcp", "args": ["--stdio"]}})["git"].args
         ('--stdio',)
-        >>> read_servers({"git": {"comand": "git-mcp"}})
-        Traceback (most recent call last):
-            ...
-        standby_actors.tools.mcp_config.BadMcpConfig: server 'git': unknown key 'comand'; do you ...
     """
     said = ""
     if isinstance(where, Path):

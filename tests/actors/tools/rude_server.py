@@ -110,4 +110,5 @@ def main() -> None:
             say({"id": request["id"], "result": result})
 
 
-main()
+if __name__ == "__main__":
+    main()
