@@ -230,8 +230,9 @@ class Agent:
         cwd: where its tools work; None for where the spawner works.
         lifetime: what it wants where the spawner says nothing; None for "task".
         tools: names, functions and tools that it may use, and no others; () for
-            none at all.  None for what the backend grants by itself: of ours,
-            those that read.
+            none at all.  None for what the backend grants by itself: a coding
+            agent its own, a model nothing, or what reads if its definition
+            is a file.
         disallowed_tools: names taken away from those again.
         must_call_tool: a turn that used no tool has failed.
         permission_mode: what a coding agent may do without asking.

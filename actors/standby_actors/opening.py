@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol, TypeAlias, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
 from .agent import Agent
 from .models import open_model
 from .session import Backend, Memory, Recalls, Session
 from .sessions import backends
 from .sessions.function import FunctionSession
+
+if TYPE_CHECKING:
+    from .tools.tool import Tool
 
 
 class Model(Protocol):
@@ -39,6 +43,9 @@ class Minds(TypedDict, total=False):
     else the default of the environment."""
     env: Mapping[str, str] | None
     """The environment to find a model by; None for the process's own."""
+    instructions: Path | None
+    """A folder of the project whose AGENTS.md, or CLAUDE.md, a model is told.  Coding
+    agents look for it themselves."""
 
 
 class CannotRecall(RuntimeError):
@@ -64,10 +71,10 @@ def at_hand(agent: Agent, minds: Minds) -> Session | None:
         return FunctionSession(agent.mind, agent.schema)
     model = minds.get("model")
     # Servers of tools, and models to fall back on, are opened and closed.
-    opens = agent.mcp_servers or agent.fallback_models or minds.get("backend") is not None
+    opens = agent.mcp_servers or agent.fallback_models or agent.skills or _is_named(agent, minds)
     if opens or model is None or isinstance(model, str):
         return None
-    return model.session(agent)
+    return model.session(_told(agent, minds)[0])
 
 
 def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
@@ -113,17 +120,39 @@ async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
     if model is None or isinstance(model, str):
         model = await stack.enter_async_context(open_model(model, env=env, api=api))
     more: dict[str, Any] = {}
+    agent, tools = _told(agent, minds)
     if agent.fallback_models:
         more["fallbacks"] = [
             await stack.enter_async_context(open_model(name, env=env))
             for name in agent.fallback_models
         ]
     if agent.mcp_servers:
-        from .tools.mcp_client import open_mcp_tools
+        from .tools.mcp_client import open_mcp_servers
+        from .tools.mcp_config import servers_of
 
-        more["tools"] = await stack.enter_async_context(open_mcp_tools(agent, env=env))
+        opened = open_mcp_servers(servers_of(agent), env=env)
+        connections = await stack.enter_async_context(opened)
+        tools += tuple(tool for each in connections for tool in each.tools)
+    if tools:
+        more["tools"] = tools
     session: Session = model.session(agent, **more)
     return session
+
+
+def _is_named(agent: Agent, minds: Minds) -> bool:
+    """Whether somebody names a backend that opens sessions."""
+    named: Any = minds.get("backend") or agent.backend
+    return named is not None and named not in ("chat", "responses", "anthropic")
+
+
+def _told(agent: Agent, minds: Minds) -> tuple[Agent, tuple[Tool, ...]]:
+    """`agent` as its model is told of it, where that is more than its prompt."""
+    instructions = minds.get("instructions")
+    if not (agent.skills or agent.source or agent.tools or instructions):
+        return agent, ()
+    from .told import told
+
+    return told(agent, instructions, minds.get("env"))
 
 
 def _backend(agent: Agent, minds: Minds) -> Backend | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..agent import Agent
+from ..definitions.vocabulary import READING
 from .tool import Tool, names_tool, tool_of
 
 
@@ -32,6 +33,9 @@ class UnknownTool(ValueError):
 def tools_of(agent: Agent, given: Sequence[Tool] = ()) -> tuple[Tool, ...]:
     """The tools of `agent`, in the order in which it names them, and then those given to it.
 
+    An agent that says nothing of tools has none; one that was read from a file has
+    those that read, as whoever writes such files expects.
+
     Args:
         agent: names of ours (``read``, ``grep``, …), functions and tools.
         given: from elsewhere: of MCP servers, say.  One that the agent names is
@@ -43,7 +47,8 @@ def tools_of(agent: Agent, given: Sequence[Tool] = ()) -> tuple[Tool, ...]:
     elsewhere = {each.name: each for each in given}
     named: dict[str, Tool] = {}
     ours: Mapping[str, Tool] | None = None
-    for each in agent.tools or ():
+    from_file = READING if agent.source is not None else ()
+    for each in agent.tools if agent.tools is not None else from_file:
         if not isinstance(each, str):
             made = tool_of(each)  # type: ignore[arg-type]  # a tool or a function
             named[made.name] = made
