@@ -223,11 +223,15 @@ class ModelServer:
 
             nursery.start_soon(watch)
             await trio.sleep(answer.first_seconds)
-            if answer.head:
-                await stream.send_all(answer.head)
-            for part in answer.events:
-                await trio.sleep(answer.seconds)
-                await stream.send_all(part)
+            try:
+                if answer.head:
+                    await stream.send_all(answer.head)
+                for part in answer.events:
+                    await trio.sleep(answer.seconds)
+                    await stream.send_all(part)
+            except trio.BrokenResourceError:
+                # It has heard enough; `watch` notes when.
+                await request.gone.wait()
             if answer.ending == "hold":
                 await trio.sleep_forever()
             nursery.cancel_scope.cancel()

@@ -22,6 +22,7 @@ from .events import EventReader
 from .faults import (
     Fault,
     connection_fault,
+    contradiction_fault,
     protocol_fault,
     silence_fault,
     status_fault,
@@ -265,9 +266,15 @@ def hear_event(
         wire.hear(after := Heard(), event)
         heard.usage = after.usage or heard.usage
         heard.done = heard.done or after.done
+        if after.pieces or after.contradiction:
+            # Then the end came too early, and what is there is not the whole answer.
+            heard.ending = None
+            return contradiction_fault(settings, "it went on after its end")
         return None
     for told in wire.hear(heard, event):
         on_event(told)
+    if heard.contradiction:
+        return contradiction_fault(settings, heard.contradiction)
     return None if heard.failure is None else stream_fault(settings, heard.failure)
 
 

@@ -125,6 +125,12 @@ def protocol_fault(settings: ModelSettings, error: Exception) -> Fault:
     return Fault(TurnError("protocol", message, True))
 
 
+def contradiction_fault(settings: ModelSettings, why: str) -> Fault:
+    """The meaning of a stream in which events are doubled, missing or in another order."""
+    message = f"the answer of {settings.name} contradicts itself: {why}"
+    return Fault(TurnError("protocol", message, True))
+
+
 def _broken(kind: ErrorKind, message: str, why: str) -> Fault:
     return Fault(TurnError(kind, message, True).with_cause(ServerError(why)), again=True)
 

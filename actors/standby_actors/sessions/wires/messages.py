@@ -90,9 +90,15 @@ class Messages:
 
     def hear(self, heard: Heard, event: dict[str, Any]) -> Sequence[SessionEvent]:
         """One event."""
-        index: Any = event.get("index")
-        match a_text(event.get("type")):
+        numbered: Any = event.get("index")
+        index = numbered if isinstance(numbered, int) else 0
+        kind = a_text(event.get("type"))
+        heard.contradiction = _contradiction(heard, kind, index)
+        if heard.contradiction:
+            return ()
+        match kind:
             case "message_start":
+                heard.begun = True
                 _usage(heard, a_dict(a_dict(event.get("message")).get("usage")))
             case "content_block_start":
                 block = a_dict(event.get("content_block"))
@@ -124,7 +130,29 @@ class Messages:
         return ()
 
 
-def _delta(heard: Heard, index: Any, delta: dict[str, Any]) -> Sequence[SessionEvent]:
+def _contradiction(heard: Heard, kind: str, index: int) -> str:
+    """Why this event cannot come now; empty if it can.
+
+    The API numbers its blocks, and so tells of some events that were doubled,
+    lost or reordered by what stands between it and us.
+    """
+    if kind == "message_start" and heard.begun:
+        return "it began twice"
+    if kind == "content_block_start":
+        if index in heard.blocks:
+            return "a block began twice"
+        heard.blocks[index] = True
+    elif kind in ("content_block_delta", "content_block_stop"):
+        if not heard.blocks.get(index):
+            return "a block went on that had not begun, or had ended"
+        if kind == "content_block_stop":
+            heard.blocks[index] = False
+    elif kind == "message_stop" and any(heard.blocks.values()):
+        return "it ended in the middle of a block"
+    return ""
+
+
+def _delta(heard: Heard, index: int, delta: dict[str, Any]) -> Sequence[SessionEvent]:
     match a_text(delta.get("type")):
         case "text_delta":
             if text := a_text(delta.get("text")):

@@ -14,6 +14,7 @@ from .wire import (
     Heard,
     a_count,
     a_dict,
+    a_list,
     a_text,
     data_url,
     result_text,
@@ -106,6 +107,7 @@ class Responses:
                     heard.opaque.append(item)
             case "response.completed":
                 _usage(heard, event)
+                _whole(heard, event)
                 heard.finish = "completed"
                 heard.ending = "tools" if heard.calls else "stop"
                 if heard.refusal:
@@ -138,6 +140,22 @@ def _item(heard: Heard, event: dict[str, Any]) -> None:
     call.name = a_text(item.get("name")) or call.name
     # Whole at the end; at the beginning there is mostly nothing.
     call.arguments = a_text(item.get("arguments")) or call.arguments
+
+
+def _whole(heard: Heard, event: dict[str, Any]) -> None:
+    """Take the answer as the last event has it, whole: pieces may have been lost or doubled."""
+    output = [a_dict(item) for item in a_list(a_dict(event.get("response")).get("output"))]
+    parts = [a_dict(part) for item in output for part in a_list(item.get("content"))]
+    text = "".join(a_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+    # Some servers leave it empty there: then the pieces are all there is.
+    heard.text = text or heard.text
+    arguments = {
+        a_text(item.get("call_id")): a_text(item.get("arguments"))
+        for item in output
+        if item.get("type") == "function_call"
+    }
+    for call in heard.calls.values():
+        call.arguments = arguments.get(call.id) or call.arguments
 
 
 def _usage(heard: Heard, event: dict[str, Any]) -> None:

@@ -82,6 +82,12 @@ class Heard:
     """Whether `usage` is what the server says it is, and not made of timings."""
     failure: Any = None
     """The error that came in the stream, as the server wrote it."""
+    contradiction: str = ""
+    """How the stream contradicts itself: events were lost, doubled or came in another order."""
+    begun: bool = False
+    """The event that begins an answer has come, where the API has one."""
+    blocks: dict[Any, bool] = field(factory=dict[Any, bool])
+    """The parts that an API begins and ends by number, and whether each is still open."""
     calls: dict[Any, HeardCall] = field(factory=dict[Any, HeardCall])
     opaque: list[Any] = field(factory=list[Any])
 
@@ -100,9 +106,9 @@ class Heard:
         self.pieces += 1
 
     def call(self, key: Any) -> HeardCall:
-        """The call at `key`, begun if it is new."""
+        """The call at `key`, a number if the server keeps to its API, begun if it is new."""
         self.pieces += 1
-        return self.calls.setdefault(key, HeardCall())
+        return self.calls.setdefault(key if isinstance(key, int) else 0, HeardCall())
 
     def tool_calls(self, taken: set[str]) -> tuple[ToolCall, ...]:
         """The calls, each with an id of its own: a server may give none, or one twice.
