@@ -12,7 +12,7 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -331,6 +331,7 @@ class McpConnection:
             timeout=timeout,
             # A proxy of the environment is for the world outside.
             trust_env=host not in ("localhost", "127.0.0.1", "::1"),
+            event_hooks={"response": [_bound]},
         )
         await stack.enter_async_context(client)
         return streamable_http_client(
@@ -521,6 +522,41 @@ def _why(error: BaseException) -> str:
         return str(error)
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:500]}" if text else type(error).__name__
+
+
+async def _bound(response: Any) -> None:
+    """Let no answer over HTTP that comes in one piece be longer than others may be."""
+    import httpx2
+
+    # The library bounds events itself, and a stream of many may go on for ever.
+    if "json" not in response.headers.get("content-type", "json"):
+        return
+    whole: Any = response.stream
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            failed: Exception | None = None
+            try:
+                async for piece in whole:
+                    size += len(piece)
+                    if size > LONGEST_ANSWER:
+                        # Closed and not left: generators of the client that are left
+                        # in the middle would be ended by nobody.
+                        await whole.aclose()
+                    else:
+                        yield piece
+            except httpx2.HTTPError as error:
+                failed = error
+            if size > LONGEST_ANSWER:
+                failed = httpx2.ReadError(f"an answer of more than {LONGEST_ANSWER:,} bytes")
+            if failed is not None:
+                raise failed
+
+        async def aclose(self) -> None:
+            await whole.aclose()
+
+    response.stream = Bounded()
 
 
 @asynccontextmanager

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +127,54 @@ async def test_a_server_over_http_is_the_same(address: str) -> None:
         assert (await use(web, "add", a=2)).is_error
     assert CANARY not in repr(server)
     assert CANARY not in repr(web)
+
+
+async def rude_http(stream: trio.SocketStream) -> None:
+    """A server over HTTP whose every answer to a call is far too long."""
+    async with stream:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += await stream.receive_some() or b"\r\n\r\n"
+        head, _, body = data.partition(b"\r\n\r\n")
+        found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        while found and len(body) < int(found[1]):
+            body += await stream.receive_some()
+        asked: dict[str, Any] = json.loads(body) if body else {}
+        result: dict[str, Any] = {}
+        match asked.get("method"):
+            case "initialize":
+                result = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "rude", "version": "0"},
+                }
+            case "tools/list":
+                result = {"tools": [{"name": "big", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                result = {"content": [{"type": "text", "text": "x" * 20_000_000}]}
+            case _:
+                status = b"202 Accepted" if "id" not in asked else b"404 Not Found"
+                await stream.send_all(
+                    b"HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status
+                )
+                return
+        answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        kind = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+        with suppress(trio.BrokenResourceError):
+            await stream.send_all(kind + answer)
+
+
+@pytest.mark.real
+async def test_an_answer_over_http_is_bounded_too() -> None:
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, rude_http, 0, host="127.0.0.1"))
+        port = listeners[0].socket.getsockname()[1]
+        server = McpServer("web", url=f"http://127.0.0.1:{port}/mcp")
+        async with open_mcp_servers([server]) as [web]:
+            big = await use(web, "big")
+            assert big.is_error
+            assert "an answer of more than 16,000,000 bytes" in big.text
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.real
