@@ -230,6 +230,14 @@ class Recalls(Protocol):
 
 
 @runtime_checkable
+class Owned(Protocol):
+    """A session that says whose it is to those who ask: to whoever approves, to tools."""
+
+    subagent: str
+    """The id of its subagent; set when it is opened."""
+
+
+@runtime_checkable
 class Resumable(Protocol):
     """A session whose backend keeps conversations by a name of its own."""
 

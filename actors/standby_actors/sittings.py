@@ -13,7 +13,7 @@ from .agent import Agent
 from .context import summary_task
 from .opening import Opener
 from .result import ChatMessage, TurnError
-from .session import Memory, Resumable, Session, ignore
+from .session import Memory, Owned, Resumable, Session, ignore
 from .usage import Usage
 
 LEAVE_SECONDS = 5.0
@@ -117,11 +117,19 @@ class Sittings:
         if self._hosts is None:
             # Of a shared actor: its sessions hold nothing open.
             async with self.opens(memory) as session:
-                self.session = session
+                self.take(session)
         else:
             hosted = await self._hosts.start(self._host, memory)
-            self._hosted, self.session = hosted, hosted.session
+            self._hosted = hosted
+            self.take(hosted.session)
+        assert self.session is not None
         return self.session
+
+    def take(self, session: Session) -> None:
+        """Go on with `session`, which is told whose it is if it wants to know."""
+        self.session = session
+        if isinstance(session, Owned):
+            session.subagent = self.subagent
 
     async def _host(self, memory: Memory | None, *, task_status: trio.TaskStatus[_Hosted]) -> None:
         assert self.opens is not None

@@ -520,7 +520,7 @@ async def spawn(
             if session is None:
                 ref = await nursery.start(OpeningActor, start, mind)
             else:
-                mind.sittings.session = session
+                mind.sittings.take(session)
                 mind.sittings.opens = opener(start.agent, options, opened=1)
                 _priced(mind, session)
                 ref = nursery.spawn(SharedActor, mind)

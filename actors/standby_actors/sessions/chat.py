@@ -59,6 +59,8 @@ class ChatSession:
     agent: Agent
     given: tuple[Tool, ...] = ()
     fallbacks: tuple[ChatModel, ...] = ()
+    subagent: str = field(init=False, default="")
+    """Whose it is."""
     usage: Usage = field(init=False, default=NOTHING)
     tools: tuple[Tool, ...] = field(init=False, default=())
     approvals: Approvals = field(init=False, repr=False)
@@ -281,6 +283,7 @@ class _Turn:
             self.history,
             limits=session.limits,
             approvals=session.approvals,
+            subagent=session.subagent,
             on_event=self.on_event,
         )
         session.usage = session.usage.accumulate(Usage(tool_calls=len(answer.calls)))

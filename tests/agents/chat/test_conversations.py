@@ -21,7 +21,9 @@ from standby_actors.session import (
     ToolStarted,
 )
 from standby_actors.sessions.chat import open_chat_model
-from standby_actors.tools.tool import Tool, tool
+from standby_actors.subagent import reset_ids, spawn
+from standby_actors.tools.approvals import ApprovalRequest
+from standby_actors.tools.tool import ToolContext, tool
 from tests.agents.chat.asking import on_every_api, settings, talking, until
 from tests.support.model_server_agents import agent_server
 
@@ -308,5 +310,23 @@ async def test_a_rate_is_kept_by_all_sessions_of_a_model(api: str) -> None:
         assert len(talk.server.seen) == 2
 
 
-def test_the_tools_are_named_once() -> None:
-    assert isinstance(double, Tool)
+@on_every_api
+async def test_a_tool_and_whoever_approves_hear_whose_call_it_is(api: str) -> None:
+    heard: list[str] = []
+
+    async def approve(request: ApprovalRequest) -> str:
+        heard.append(request.subagent)
+        return "allow_once"
+
+    @tool(approval="ask")
+    def look(context: ToolContext) -> str:
+        """Look around."""
+        heard.append(context.subagent)
+        return "seen"
+
+    reset_ids()
+    agent = Agent("scout", "", tools=[look], approve=approve)
+    async with talking(api) as talk, spawn(agent, model=talk.model) as scout:
+        result = await scout.ask("CALL:look:{}")
+    assert result.ok, result.error
+    assert heard == ["scout#1", "scout#1"]
