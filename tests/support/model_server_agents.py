@@ -49,6 +49,8 @@ class Seen:
     plan: Plan
     cut: bool = False
     """Whoever asked has closed the connection before the answer was whole."""
+    over: trio.Event = field(factory=trio.Event, repr=False)
+    """Its answer was sent, or the connection was closed."""
 
 
 @define(eq=False)
@@ -110,6 +112,7 @@ class AgentServer:
             except trio.BrokenResourceError:
                 seen.cut = True
             nursery.cancel_scope.cancel()
+        seen.over.set()
         if seen.cut:
             raise trio.BrokenResourceError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from ..agent import Agent
 from ..session import Memory, Session
@@ -27,6 +27,9 @@ class CodingAgent:
     name: str
     env: Mapping[str, str] | None = None
     """What its environment is taken from; None for the process's own."""
+    options: Mapping[str, Any] = field(factory=dict[str, Any], kw_only=True, repr=False)
+    """What else its session is opened with, as in ``{"pass_env": ["OPENAI_API_KEY"]}``:
+    no key of ours is passed on that is not named."""
 
     def open(
         self, agent: Agent, /, memory: Memory | None = None
@@ -34,7 +37,9 @@ class CodingAgent:
         """Start it, and end it with everything that it started when the block is left."""
         module, function = _OPENS[self.name]
         opens: Any = getattr(importlib.import_module(f".{module}", __package__), function)
-        opened: AbstractAsyncContextManager[Session] = opens(agent, env=self.env, memory=memory)
+        opened: AbstractAsyncContextManager[Session] = opens(
+            agent, **{"env": self.env, "memory": memory, **self.options}
+        )
         return opened
 
 

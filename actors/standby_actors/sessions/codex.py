@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import trio
 from attrs import define, field
 
 from ..agent import Agent
@@ -68,6 +69,12 @@ _QUIET = frozenset(
 )
 
 
+def _set() -> trio.Event:
+    event = trio.Event()
+    event.set()
+    return event
+
+
 @define(eq=False, kw_only=True)
 class CodexSession(StdioSession):
     """Codex: ``codex app-server``, JSON-RPC without its version field."""
@@ -78,6 +85,10 @@ class CodexSession(StdioSession):
     """What a thread is started with."""
     _turn: str = field(init=False, default="", repr=False)
     """Which turn of its is ours; empty before it has said so."""
+    _ended: trio.Event = field(init=False, factory=_set, repr=False)
+    """That turn is over for it too, which may be later than for us."""
+    _failed: bool = field(init=False, default=False, repr=False)
+    """That turn is over for us: it said that it failed."""
     _spent: Frame = field(init=False, factory=dict[str, Any], repr=False)
     """Its own count of tokens, when we last heard of it."""
     _pieces: int = field(init=False, default=0, repr=False)
@@ -87,6 +98,8 @@ class CodexSession(StdioSession):
     async def greet(self) -> None:
         """Introduce us, and start a thread or go on with one."""
         self._turn, self._spent, self._pieces, self._steered = "", {}, 0, []
+        self._ended.set()
+        self._failed = False
         client = {"name": "standby", "title": "standby", "version": "0"}
         await self._call("initialize", clientInfo=client)
         self.send({"method": "initialized"})
@@ -100,7 +113,14 @@ class CodexSession(StdioSession):
 
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> None:
         """Start a turn."""
-        self._turn = ""
+        with trio.move_on_after(self.timing.failed) as waiting:
+            # A prompt while it thinks that a turn is in flight would be put into that one.
+            await self._ended.wait()
+        if waiting.cancelled_caught:
+            error = TurnError("protocol", "codex said that a turn failed, and not that it ended")
+            self.discard(error)
+            raise RequestFailed(error)
+        self._turn, self._ended = "", trio.Event()
         more: Frame = {}
         if self._schema is not None:
             more["outputSchema"] = self._schema.schema
@@ -108,7 +128,11 @@ class CodexSession(StdioSession):
         for each in attachments:
             data = base64.b64encode(each.data).decode()
             parts.append({"type": "image", "url": f"data:{each.media_type};base64,{data}"})
-        result = await self._call("turn/start", threadId=self.resume_id, input=parts, **more)
+        try:
+            result = await self._call("turn/start", threadId=self.resume_id, input=parts, **more)
+        except RequestFailed:
+            self._ended.set()
+            raise
         self._turn = result["turn"]["id"]
         play = self._play
         if play is not None and (play.stopping is not None or play.redirect is not None):
@@ -123,10 +147,10 @@ class CodexSession(StdioSession):
 
     def steer(self, text: str) -> Steering:
         """Put a word in: it is read before the model goes on."""
-        play = self._play
-        if play is None or play.over or play.stopping is not None:
+        play = self.in_flight()
+        if play is None:
             return "idle"
-        if not self._turn:
+        if play.over or not self._turn:
             play.words.appendleft(text)
             return "queued"
         what = {
@@ -165,8 +189,8 @@ class CodexSession(StdioSession):
         if self.resume_id and params.get("threadId", self.resume_id) != self.resume_id:
             # Of a thread that a tool of its started.
             return
-        if self._turn and params.get("turnId", self._turn) != self._turn:
-            # Of a turn that we have left.
+        turn = params.get("turnId") or (params.get("turn") or {}).get("id")
+        if turn and turn != (self._turn or turn):
             self.late += 1
             return
         match method:
@@ -189,6 +213,7 @@ class CodexSession(StdioSession):
                 if params.get("willRetry"):
                     self.emit(Retrying(1, 0.0, error))
                 else:
+                    self._failed = True
                     self.ended(error)
             case "turn/started":
                 if not self._turn and self._play is not None:
@@ -199,15 +224,16 @@ class CodexSession(StdioSession):
                 self.ignored += 1
 
     def _completed(self, turn: Frame) -> None:
-        if self._turn and turn["id"] != self._turn:
-            self.late += 1
-            return
         self._steered = []
+        self._ended.set()
         if self._pieces:
             # Cut before it was told what it cost.
             self.spend(Usage(requests=1, unreported=1, output_tokens=self._pieces))
             self._pieces = 0
+        failed, self._failed = self._failed, False
         error = turn.get("error")
+        if failed:
+            return
         if turn["status"] == "interrupted":
             self.ended(TurnError("stopped", "codex: the turn was interrupted"))
         else:

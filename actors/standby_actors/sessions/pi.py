@@ -71,9 +71,11 @@ class PiSession(StdioSession):
 
     def steer(self, text: str) -> Steering:
         """Put a word in: it is read after the tool that runs, before the model goes on."""
-        play = self._play
-        if play is None or play.over or play.stopping is not None:
+        play = self.in_flight()
+        if play is None:
             return "idle"
+        if play.over:
+            return super().steer(text)
         self._steered.append(text)
         self.send({"type": "steer", "message": text})
         return "queued"

@@ -128,6 +128,8 @@ class Play:
     """The last message with a text."""
     over: bool = False
     """The prompt in flight has ended; the turn may go on with another."""
+    done: bool = False
+    """The turn has ended, whatever is left to tell of it."""
     error: TurnError | None = None
     dead: bool = False
     failure: TurnError | None = None
@@ -267,6 +269,7 @@ class StdioSession:
             try:
                 await self._play_out(play, text, attachments, on_event)
             finally:
+                play.done = True
                 if not play.over and self._life is not None:
                     await self._let_go(play)
                 self._play = None
@@ -278,12 +281,15 @@ class StdioSession:
 
     def steer(self, text: str) -> Steering:
         """Put a word into the turn in flight: it is cut, and goes on with the word."""
-        play = self._play
-        if play is None or play.over or play.stopping is not None:
+        play = self.in_flight()
+        if play is None:
             return "idle"
         if not self.capabilities.steer:
             return "unsupported"
-        if play.redirect is None:
+        if play.over:
+            # It is read next all the same, and nothing is left to cut.
+            play.words.appendleft(text)
+        elif play.redirect is None:
             play.redirect = text
             play.patience.deadline = trio.current_time() + self.timing.redirect
             self.abort()
@@ -293,8 +299,8 @@ class StdioSession:
 
     def follow_up(self, text: str) -> Steering:
         """Leave a word for the end of the turn in flight."""
-        play = self._play
-        if play is None or play.over or play.stopping is not None:
+        play = self.in_flight()
+        if play is None:
             return "idle"
         play.words.append(text)
         return "queued"
@@ -302,10 +308,21 @@ class StdioSession:
     def interrupt(self) -> bool:
         """Tell the program to end its turn; one that does not is ended itself."""
         play = self._play
-        if play is None or play.over:
+        if play is None or play.done:
             return False
         self._stop(play, TurnError("stopped", "interrupted"))
         return True
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the program; None when there is none."""
+        life = self._life
+        return None if life is None or life.why is not None else life.process.pid
+
+    def in_flight(self) -> Play | None:
+        """The turn that takes words; None if there is none, or it was told to end."""
+        play = self._play
+        return None if play is None or play.done or play.stopping is not None else play
 
     def transcript(self) -> tuple[ChatMessage, ...]:
         """Everything said so far."""
@@ -322,7 +339,7 @@ class StdioSession:
         if life is None:
             return
         why = TurnError("closed", f"{self.name} was closed")
-        if life.why is None and self._play is not None and not self._play.over:
+        if life.why is None and self._play is not None and not self._play.done:
             # Some finish their turn first, once their input has ended.
             self._stop(self._play, why)
             with trio.move_on_after(self.timing.abort):
@@ -359,6 +376,8 @@ class StdioSession:
                 play.error, play.dead = refusal, True
             self.flush(partial=play.error is not None or play.redirect is not None)
             self._cut_tools(play)
+            # A word may be left at the very last of what is told.
+            tell(play, on_event)
             if play.redirect is not None and play.stopping is None and not play.dead:
                 # The prompt was cut for this word, so that its end is no error.
                 prompt, play.redirect, play.error = play.redirect, None, None
@@ -427,7 +446,8 @@ class StdioSession:
         play.stopping = why
         play.words.clear()
         play.patience.deadline = trio.current_time() + self.timing.interrupt
-        self.abort()
+        if not play.over:
+            self.abort()
 
     async def _let_go(self, play: Play) -> None:
         """The turn was cut from outside: have the program end it, or end the program."""
