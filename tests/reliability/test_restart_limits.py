@@ -8,6 +8,7 @@ fails as well; the window is inclusive, so a restart exactly 5 s old counts.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -130,7 +131,7 @@ WORKS = [Works, WorksAwaiting, WorksOnItsTask]
 WAYS = ["crash", "leave", "be killed"]
 
 
-def each_pair(kinds: list[type[Hookless]]) -> list[Any]:
+def each_pair(kinds: Sequence[type[Hookless]]) -> list[Any]:
     """Each strategy with each kind, and each way to end with some; the rest is deep."""
     return [
         pytest.param(
