@@ -21,6 +21,7 @@ from .wire import (
     a_text,
     in_base64,
     sendable_arguments,
+    sendable_id,
     sendable_name,
 )
 
@@ -218,7 +219,7 @@ def _blocks(entry: Entry) -> list[dict[str, Any]]:
         return [
             {
                 "type": "tool_result",
-                "tool_use_id": message.call,
+                "tool_use_id": sendable_id(message.call),
                 "content": content if message.text or message.attachments else "",
                 "is_error": message.is_error,
             }
@@ -236,7 +237,7 @@ def _calls(message: ChatMessage) -> list[dict[str, Any]]:
     return [
         {
             "type": "tool_use",
-            "id": call.id,
+            "id": sendable_id(call.id),
             "name": sendable_name(call.name),
             "input": msgspec.json.decode(sendable_arguments(call.arguments)),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -22,6 +23,7 @@ Ending = Literal["stop", "length", "tools", "filter", "refusal", "odd"]
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LIMIT = 64
+_AN_ID = re.compile(r"[!-~]{1,500}")
 
 
 @frozen
@@ -111,16 +113,18 @@ class Heard:
         return self.calls.setdefault(key if isinstance(key, int) else 0, HeardCall())
 
     def tool_calls(self, taken: set[str]) -> tuple[ToolCall, ...]:
-        """The calls, each with an id of its own: a server may give none, or one twice.
+        """The calls, each with an id of its own: a server may give none, one twice, or no id.
 
         Args:
             taken: ids of calls that came before; those given here are added.
         """
         calls: list[ToolCall] = []
         for number, call in enumerate(self.calls.values()):
-            identity = call.id
+            # What is no word, or endless, could not be sent back.
+            given = call.id if _AN_ID.fullmatch(call.id) else ""
+            identity = given
             while not identity or identity in taken:
-                identity = f"{call.id or 'call'}_{len(taken)}_{number}"
+                identity = f"{given or 'call'}_{len(taken)}_{number}"
             taken.add(identity)
             calls.append(ToolCall(identity, call.name or "?", call.arguments))
         return tuple(calls)
@@ -185,6 +189,21 @@ def sendable_name(name: str) -> str:
     return plain if plain.strip("_") else "unknown"
 
 
+def sendable_id(identity: str) -> str:
+    """The id of a call in letters that every server takes; ids that differ still do.
+
+    A conversation may go on with another server than the one that gave the id.
+
+    Examples:
+        >>> sendable_id("toolu_01"), sendable_id("a.b/1")
+        ('toolu_01', 'a_b_1_2a0c56f4')
+    """
+    plain = _NOT_IN_A_NAME.sub("_", identity)
+    if plain == identity and len(plain) <= _NAME_LIMIT:
+        return identity
+    return f"{plain[: _NAME_LIMIT - 9]}_{zlib.crc32(identity.encode()):08x}"
+
+
 def sendable_arguments(arguments: str) -> str:
     """What a model wrote as arguments, or an empty object: some servers read them again.
 
@@ -194,7 +213,7 @@ def sendable_arguments(arguments: str) -> str:
     """
     try:
         value = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "{}"
     return arguments if isinstance(value, dict) else "{}"
 
