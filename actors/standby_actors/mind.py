@@ -6,6 +6,7 @@ on with another one, and with as much memory as its agent wants.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -48,6 +49,9 @@ CLOSE_SECONDS = 5.0
 """How long export and dispose may take, together."""
 GRACE_SECONDS = 1.0
 """How long a mind that was cut may take to let go, before nobody waits for it."""
+
+# File systems take 255; endings, and what stands before a file that is being written, come on top.
+_FILE_NAME_BYTES = 200
 
 Cut = Literal["stopped", "aborted", "budget"]
 # The strongest reason that was given for a cut is the one that is told.
@@ -587,4 +591,10 @@ def file_name(subagent: str) -> str:
         >>> file_name("scout#2")
         'scout-2'
     """
-    return subagent.replace("#", "-")
+    name = subagent.replace("#", "-")
+    raw = name.encode()
+    if len(raw) <= _FILE_NAME_BYTES:
+        return name
+    # An agent's name is bounded in characters, a file's in bytes.
+    start = raw[: _FILE_NAME_BYTES - 33].decode(errors="ignore")
+    return f"{start}-{hashlib.sha256(raw).hexdigest()[:32]}"

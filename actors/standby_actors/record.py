@@ -7,7 +7,9 @@ passes over that.  A power cut may take more: nothing here waits for the disk.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,7 +96,8 @@ class Recorder:
         path: made if it is missing, and its folder; only its owner may read it.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: it cannot be opened, or is no file: a link, or a pipe, that stands
+            there already leads out of the folder, and is not followed.
     """
 
     __slots__ = ("_file", "failure", "path")
@@ -104,7 +107,7 @@ class Recorder:
         self.path = path
         self.failure: OSError | None = None
         """Why lines are missing from some point on, if any are."""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = _open(path)
 
     def write(self, line: Line) -> None:
         """Append `line`.  A disk that is full stops the record, and not the turn."""
@@ -122,6 +125,25 @@ class Recorder:
         if self._file >= 0:
             file, self._file = self._file, -1
             os.close(file)
+
+
+def _open(path: Path) -> int:
+    # Not blocking: to open a pipe that nobody reads would take for ever.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise _no_file(path, error.errno) from error
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise _no_file(path, errno.EINVAL)
+    return file
+
+
+def _no_file(path: Path, number: int) -> OSError:
+    return OSError(number, "a record is a plain file, no link and no pipe: move it away", str(path))
 
 
 def wall_time() -> float:

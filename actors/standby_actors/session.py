@@ -286,7 +286,10 @@ def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) 
     # Written beside it and renamed: a reader, or a crash, never meets half a file.
     scratch = directory / f".{name}.jsonl.part"
     try:
-        scratch.write_bytes(msgspec.json.Encoder().encode_lines(messages))
+        # Made anew: what stands there may be a link that leads elsewhere.
+        scratch.unlink(missing_ok=True)
+        with scratch.open("xb") as file:
+            file.write(msgspec.json.Encoder().encode_lines(messages))
         scratch.replace(path)
     except OSError:
         scratch.unlink(missing_ok=True)
