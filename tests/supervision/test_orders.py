@@ -1,13 +1,15 @@
 """Stops, crashes, restarts and asks that come at once: every order of them is right.
 
 Not seeds: the choices of trio's scheduler and of the pump are enumerated, from when
-the first of the racing tasks begins until nothing happens any more.
+the first of the racing tasks begins until nothing happens any more.  Left out are
+only orders that differ in when somebody has nothing to do.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -22,7 +24,7 @@ from standby_actors import block as block_module
 from standby_supervision import Branch, child, open_supervisor, supervisor
 from tests.support.orders import Orders, search
 
-FAST = 250
+FAST = 300
 """Orders of one race in the fast size; the deep size takes all that there are."""
 
 
@@ -139,8 +141,18 @@ RACES_OF_THREE = {
     "two crashes, ask": Race((crash_a, crash_b, ask_b), "one_for_all"),
     "crash, ask of the other": Race((crash_a, ask_b), "one_for_all"),
     "crash, stop of the other": Race((crash_b, stop_a), "one_for_all"),
+    "kill, crash of the other, restart": Race((kill_a, crash_b, restart_a), "one_for_all"),
+    "crash, stop, ask of the other": Race((crash_b, stop_a, ask_b), "rest_for_one"),
     "two crashes, stop of all": Race((crash_a, crash_b, stop_all), "one_for_all", stays=False),
 }
+
+
+def is_racing(task: trio.lowlevel.Task) -> bool:
+    """Whether it matters when `task` runs: a pump, or an act that has not begun.
+
+    An act that goes on only notes its answer, and the test only waits.
+    """
+    return task.name.endswith("work") or inspect.getcoroutinestate(task.coro) == "CORO_CREATED"
 
 
 def run(race: Race, orders: Orders, *, of_three: bool) -> None:
@@ -202,7 +214,7 @@ async def check(race: Race, world: World, top: Branch) -> None:
     for each in await top.branch("sup").which_children():
         if stop_a in race.acts and each.id == "a":
             # Stopped by hand; a restart of all that came later brings it back.
-            assert each.state == "undefined" or race.strategy == "one_for_all"
+            assert each.state == "undefined" or race.strategy != "one_for_one"
         else:
             assert each.state == "running"
             assert each.ref is not None
@@ -223,14 +235,16 @@ def check_ends(race: Race, world: World) -> None:
 
 @pytest.mark.parametrize("name", RACES)
 def test_every_order_of_a_race_of_two_actors_is_right(name: str) -> None:
-    orders, is_all = search(lambda each: run(RACES[name], each, of_three=False), FAST)
+    orders, is_all = search(lambda each: run(RACES[name], each, of_three=False), FAST, is_racing)
     print(f"{name}: {orders} orders{'' if is_all else ', not all'}")
     assert orders > 1
 
 
 @pytest.mark.parametrize("name", RACES_OF_THREE)
 def test_many_orders_of_a_race_of_three_actors_are_right(name: str) -> None:
-    orders, is_all = search(lambda each: run(RACES_OF_THREE[name], each, of_three=True), FAST)
+    orders, is_all = search(
+        lambda each: run(RACES_OF_THREE[name], each, of_three=True), FAST, is_racing
+    )
     print(f"{name}: {orders} orders{'' if is_all else ', not all'}")
     assert orders > 1
 
@@ -239,7 +253,9 @@ def test_many_orders_of_a_race_of_three_actors_are_right(name: str) -> None:
 @pytest.mark.parametrize("name", [*RACES, *RACES_OF_THREE])
 def test_every_order_of_every_race_is_right(name: str) -> None:
     race = {**RACES, **RACES_OF_THREE}[name]
-    orders, is_all = search(lambda each: run(race, each, of_three=name in RACES_OF_THREE))
+    orders, is_all = search(
+        lambda each: run(race, each, of_three=name in RACES_OF_THREE), counts=is_racing
+    )
     print(f"{name}: {orders} orders")
     assert is_all
 

@@ -19,8 +19,10 @@ _SWITCH = "_ALLOW_DETERMINISTIC_SCHEDULING"
 class Orders:
     """The choices of one search, replayed and varied from run to run."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Callable[[Any], bool] | None = None) -> None:
+        """Search all orders, or those of the tasks that `counts` is True of."""
         self.runs = 0
+        self._counts = counts
         self.is_armed = False
         """Whether choices count; the first alternative is taken otherwise."""
         self._taken: list[tuple[int, int]] = []
@@ -58,16 +60,31 @@ class Orders:
         return True
 
     def shuffle(self, batch: list[Any]) -> None:
-        """Put the tasks that trio is about to run into the order that is chosen."""
-        for at in range(len(batch) - 1):
-            one = at + self.choose(len(batch) - at)
-            batch.insert(at, batch.pop(one))
+        """Put the tasks that trio is about to run into the order that is chosen.
+
+        With `counts`, those that it is False of come last, in their own order.
+        """
+        racing = batch
+        others: list[Any] = []
+        if self._counts is not None:
+            racing = [each for each in batch if self._counts(each)]
+            others = [each for each in batch if each not in racing]
+        for at in range(len(racing) - 1):
+            one = at + self.choose(len(racing) - at)
+            racing.insert(at, racing.pop(one))
+        batch[:] = [*racing, *others]
 
     def before_turn(self, block: Any) -> None:
-        """Put the cell that is chosen at the front of a block's run queue."""
+        """Put the cell that is chosen at the front of a block's run queue.
+
+        One that has nothing to do is no choice: whatever gives it something to do
+        queues it once more.
+        """
         runq = block.runq
-        kinds = list(dict.fromkeys(runq))
-        one = kinds[self.choose(len(kinds))]
+        cells = list(dict.fromkeys(runq))
+        one = next((each for each in cells if has_nothing_to_do(each)), None)
+        if one is None:
+            one = cells[self.choose(len(cells))]
         if runq[0] is not one:
             runq.remove(one)
             runq.appendleft(one)
@@ -99,12 +116,37 @@ class Orders:
             trio_run._r = drawn  # pyright: ignore[reportPrivateUsage]
 
 
-def search(run: Callable[[Orders], object], most: int | None = None) -> tuple[int, bool]:
+def has_nothing_to_do(cell: Any) -> bool:
+    """Whether a turn of `cell` would be over at once."""
+    extra = cell.extra
+    if cell.actor is None:
+        return True
+    if extra is None:
+        return not cell.mailbox
+    if extra.worker is not None:
+        return False
+    if extra.coro is not None:
+        is_cut = extra.killed or extra.interrupted
+        return not is_cut and extra.waiting is not None and not extra.waiting.state
+    return not extra.alert and not cell.mailbox
+
+
+def search(
+    run: Callable[[Orders], object],
+    most: int | None = None,
+    counts: Callable[[Any], bool] | None = None,
+) -> tuple[int, bool]:
     """Call `run` once for each order; returns how many there were, and whether that is all.
 
     What it raises gets a note with the choices that lead there.
+
+    Args:
+        run: made again and again, with the choices of each run.
+        most: runs after which the search is left.
+        counts: which tasks race; all, unless given.  Of the others the caller knows
+            that it makes no difference when they run.
     """
-    orders = Orders()
+    orders = Orders(counts)
     while orders.next_run():
         if most is not None and orders.runs > most:
             return most, False
