@@ -11,7 +11,7 @@ import trio
 
 from .cell import Cell, Monitor, System, as_cell
 from .errors import MailboxFull
-from .exits import ExitReason
+from .exits import Down, ExitReason
 from .kind import Overflow, SpawnOptions, StopMode, checked_seconds
 from .later import Later
 from .ref import Ref
@@ -277,12 +277,20 @@ class Actor:
     # ---- others
 
     def monitor(self, ref: Ref[Any]) -> Monitor:
-        """Get ``on_down`` once when `ref` ends; each call is a watch of its own.
+        """Get ``on_down`` once when this life of `ref` ends; each call is a watch of its own.
+
+        It ends with the life of this actor that has set it.
 
         For an actor that has ended already it comes at once, with ``NoProcess()``.
         """
         cell = self._cell
-        return cell.monitor(ref, lambda monitor, down: cell.notify(down, monitor))
+        life = cell.incarnation
+
+        def deliver(monitor: Monitor, down: Down) -> None:
+            if cell.incarnation == life:  # a later life has not asked for it
+                cell.notify(down, monitor)
+
+        return cell.monitor(ref, deliver)
 
     def link(self, ref: Ref[Any]) -> None:
         """Tie this life to `ref`'s: an abnormal end of either ends the other, or is
