@@ -151,8 +151,9 @@ class Keeper(Protocol):
     def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
         """Whether `cell`, whose life ends, may get another: its mailbox then stays open.
 
-        Asked once for each life, before anybody hears of its end.  Decides
-        nothing and changes nothing.
+        Asked before anybody hears of the end of a life, and once more if its owner
+        ends meanwhile, whose next life may bring it back.  Decides nothing and
+        changes nothing.
         """
         ...
 
@@ -183,6 +184,8 @@ class Rare(msgspec.Struct, eq=False):
     farewell: list[tuple[Reply[Any], Any]] | None = None
     """Answers of its last turn, given once its stop hook has run."""
     groups: tuple[str, ...] = ()
+    heirs: dict[Cell[Any], None] | None = None
+    """Children of its last life that its next one brings back; their mail waits."""
     handled_start: bool = True
     """Whether the start hook is done, so that the stop hook is owed."""
     incarnation: int = 1
@@ -795,7 +798,7 @@ class Cell(Ref[M_contra]):
 
     def notify(self, what: Down | Exit, monitor: Monitor | None = None) -> None:
         """Put a notice into the system lane: ``on_down`` or ``on_exit`` gets it."""
-        if self.mailbox is DEAD:
+        if self.actor is None or self.mailbox is DEAD:
             return
         hook = "on_down" if isinstance(what, Down) else "on_exit"
 

@@ -125,6 +125,7 @@ class Lives(Mail):
             if cell.mailbox is not None and cell.mailbox is not DEAD:
                 self.drain(cell)
             cell.mailbox = DEAD
+            self.forsake_heirs(cell)
         parent = cell.parent
         told = False
         if extra is not None and extra.rare is not None:
@@ -188,14 +189,52 @@ class Lives(Mail):
         mailbox[:] = [each for each in mailbox if type(each) is not Reply or not each.state]
 
     def forsake(self, cell: Cell[Any]) -> None:
-        """Give up a kept cell between two lives: refuse its mail, free its name."""
+        """Give up a kept cell between two lives: refuse its mail, free its name.
+
+        Those that would have come back with it are given up as well.
+        """
         if cell.actor is None and cell.mailbox is not DEAD:
-            self.drain(cell)
-            rare = cell.rare()
-            self.names.forget(cell, rare.name, rare.groups)
-            above = cell.parent.extra if cell.parent is not None else None
-            if above is not None and above.children is not None:
-                above.children.pop(cell, None)
+            self._give_up(cell)
+            self.forsake_heirs(cell)
+
+    def _give_up(self, cell: Cell[Any]) -> None:
+        self.drain(cell)
+        rare = cell.rare()
+        self.names.forget(cell, rare.name, rare.groups)
+        above = cell.parent.extra if cell.parent is not None else None
+        if above is not None and above.children is not None:
+            above.children.pop(cell, None)
+
+    def forsake_heirs(self, cell: Cell[Any]) -> None:
+        """Give up what the next life of `cell` would have brought back, or has not."""
+        todo = [cell]
+        while todo:  # not by recursion: a tree may be deeper than the stack
+            extra = todo.pop().extra
+            rare = extra.rare if extra is not None else None
+            if rare is not None and rare.heirs:
+                heirs, rare.heirs = rare.heirs, None
+                for heir in heirs:
+                    self._give_up(heir)
+                todo.extend(heirs)
+
+    def part_with(self, cell: Cell[Any]) -> None:
+        """Take `cell`, which has ended, from its owner, which is to end.
+
+        It is given up, or left to the next life of its owner.
+        """
+        rare = cell.rare()
+        parent = cell.parent
+        assert parent is not None
+        if cell.mailbox is DEAD or rare.keeper is None or not rare.keeper.keeps(cell, cell.args):
+            self.forsake(cell)
+            return
+        assert parent.extra is not None
+        if parent.extra.children is not None:
+            parent.extra.children.pop(cell, None)
+        above = parent.rare()
+        if above.heirs is None:
+            above.heirs = {}
+        above.heirs[cell] = None
 
     def _end_rare(self, cell: Cell[Any], reason: ExitReason) -> None:
         extra = cell.extra
@@ -338,6 +377,8 @@ class Lives(Mail):
         if above.children is None:
             above.children = {}
         above.children[cell] = None
+        if above.rare is not None and above.rare.heirs:
+            above.rare.heirs.pop(cell, None)
         if self.stream.listeners:
             self.emit("actor.spawned", cell, kind=cell.kind.name)
         if cell.kind.on_start is not None or cell.kind.dedicated:

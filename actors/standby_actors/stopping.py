@@ -144,7 +144,7 @@ class Stopping(Lives):
             if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
                 self.end(child, _SHUTDOWN)
             elif child.actor is None:
-                self.forsake(child)
+                self.part_with(child)
             elif is_stuck(child):
                 return  # it stands first: nobody else is left
             else:
@@ -221,7 +221,7 @@ class Stopping(Lives):
         extra = cell.extra
         assert extra is not None
         while extra.children and youngest(extra.children).actor is None:
-            self.forsake(youngest(extra.children))
+            self.part_with(youngest(extra.children))
         if not extra.children and not self.is_busy(cell):
             self.end(cell, extra.reason or Killed())
 
@@ -350,6 +350,8 @@ class Stopping(Lives):
             return True
         if extra.stopping:
             self.advance(cell)
+            if cell.actor is not None:
+                self.bound_stop(cell)  # it left by its own wish, and waits for who is below
             return False
         rare = extra.rare
         if rare is not None and rare.senders:

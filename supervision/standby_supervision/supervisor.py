@@ -22,6 +22,7 @@ from standby_actors import (
     Crashed,
     Exit,
     ExitReason,
+    Killed,
     NameTaken,
     Ref,
     Request,
@@ -125,6 +126,11 @@ class Record:
     """Whether the specification is another than that of the last life."""
     starter: Reply[Any] | None = None
     """What the start of this life resolves, while the supervisor waits for it."""
+    is_static: bool = False
+    """Whether it stands in the specification that its supervisor is made of, so that
+    the next life of that one brings it back."""
+    below: dict[str, Cell[Any]] | None = None
+    """The static children of a supervisor, by id: the same refs for all its lives."""
 
     @property
     def id(self) -> str:
@@ -148,8 +154,9 @@ class Record:
 
     def keeps(self, cell: Cell[Any], reason: ExitReason) -> bool:
         """Whether the mailbox stays open for another life."""
-        if not self.owner.is_open or self.owner.is_stopping or self.owner.is_doomed:
-            return False
+        owner = self.owner
+        if not owner.is_open or owner.is_stopping or owner.is_doomed:
+            return self.is_static and owner.comes_back()
         if self.expected:
             return self.comes_back
         return self.state == "restarting" or wants_restart(self.spec.restart, is_normal(reason))
@@ -266,6 +273,7 @@ class Supervisor(Actor, Overseer):
         self._numbers = 0
         self._random = source or random.Random()
         self._stalls: Stalls | None = None
+        self._comes_back: bool | None = None
 
     # ---- starting and ending
 
@@ -273,10 +281,24 @@ class Supervisor(Actor, Overseer):
         """Start the children in order; if one fails, stop those that run, and fail."""
         if self.spec.strategy == "dynamic":
             return
+        above = self._above()
+        known = self._bring_back()
         for spec in self.spec.children:
             record = Record(spec, self)
             self.records[spec.id] = record
+            # What comes back with it, only a supervisor can that comes back itself.
+            record.is_static = above is not None and spec.restart != "temporary"
+            cell = known.get(spec.id)
+            if cell is not None:
+                keeper = cell.rare().keeper
+                if isinstance(keeper, Record):
+                    record.below = keeper.below
+                cell.rare().keeper = record
+                record.cell = cell
+                record.is_new = True
             error = await self._start(record, "info")
+            if record.is_static and record.cell is not None:
+                known[spec.id] = record.cell
             if isinstance(error, Ignore):
                 self._forget(record)
             elif error is not None:
@@ -284,6 +306,61 @@ class Supervisor(Actor, Overseer):
                 raised = StartFailed(self.ref.path, spec.id)
                 raised.__cause__ = error
                 raise raised
+        # Those of a specification that is not this life's.
+        self._cell.block.forsake_heirs(self._cell)
+
+    def _above(self) -> Record | None:
+        """What the supervisor above knows this one by; None for the top."""
+        keeper = self._cell.rare().keeper
+        return keeper if isinstance(keeper, Record) else None
+
+    def _bring_back(self) -> dict[str, Cell[Any]]:
+        """The children of an earlier life that are to live again, under the names of this one.
+
+        Raises:
+            StartFailed: somebody else has one of these names.
+        """
+        above = self._above()
+        if above is None:
+            return {}
+        known: dict[str, Cell[Any]] = {}
+        moves: dict[Cell[Any], str | None] = {}
+        for spec in self.spec.children:
+            cell = (above.below or {}).get(spec.id)
+            # One that is stuck is still in its old life.
+            if cell is not None and cell.actor is None and spec.restart != "temporary":
+                known[spec.id] = cell
+                if cell.rare().name != spec.name:
+                    moves[cell] = spec.name
+        try:
+            self._cell.block.names.rename(moves)
+        except NameTaken as taken:
+            culprit = next(each.id for each in self.spec.children if each.name == taken.name)
+            raise StartFailed(self.ref.path, culprit) from taken
+        above.below = known
+        return known
+
+    def comes_back(self) -> bool:
+        """Whether this supervisor, which ends, gets another life; then so do its children."""
+        path: list[Supervisor] = []
+        here: Supervisor = self
+        # Not by recursion: a tree may be deeper than the stack.
+        while here._comes_back is None:
+            path.append(here)
+            above = here._above()
+            if above is None:
+                here._comes_back = False
+                break
+            owner = above.owner
+            if above.is_static and (not owner.is_open or owner.is_stopping or owner.is_doomed):
+                here = owner
+                continue
+            cell = here._cell
+            reason = cell.extra.reason if cell.extra is not None else None
+            here._comes_back = above.keeps(cell, reason or Killed())
+        for each in path:
+            each._comes_back = here._comes_back
+        return bool(here._comes_back)
 
     def on_stop(self, reason: ExitReason) -> None:
         """Everything below has ended."""
@@ -463,8 +540,9 @@ class Supervisor(Actor, Overseer):
                 self.gave_up = decision
                 point("supervisor.give_up")
                 self._report("gave_up", record, reason)
-                self._forget(record)
+                # First, as its mail may be for a life that this supervisor's next one begins.
                 self.end(Shutdown(f"gave up: {reason}"))
+                self._forget(record)
             case CloseDown(reason):
                 self._forget(record)
                 self.end(Shutdown(reason))
@@ -681,7 +759,8 @@ class Supervisor(Actor, Overseer):
     def _forget(self, record: Record) -> None:
         """Let a child be: its specification stays, unless it was a temporary one."""
         point("supervisor.forget")
-        self._forsake(record)
+        if self.is_open or not record.is_static:
+            self._forsake(record)
         record.state = "undefined"
         record.attempt += 1
         record.ended = None
