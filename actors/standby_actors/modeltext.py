@@ -8,7 +8,9 @@ from typing import Any, cast
 import msgspec
 
 _DRESS = re.compile(r"[*_`#.\s]+")
-_OPEN_LIMIT = 64
+# Each costs the length of what is left: the bound keeps a text of nothing but
+# braces and quotation marks from costing the square of its length.
+_LOOKS = 8
 _TURNS = re.compile(r'["\\{}]')
 
 
@@ -33,7 +35,8 @@ def json_objects(text: str) -> list[dict[str, Any]]:
     """Every outermost JSON object in `text`, in order; what does not parse is passed over.
 
     They may stand in a list, in a fence, in prose, or one a line.  A brace that is
-    never closed is passed over too, the first 64 of them.
+    never closed is passed over, so that of a list which was cut the whole ones are
+    found.
 
     Examples:
         >>> json_objects('Two: [{"a": 1}, {"b": {"c": "}"}}] and {no} {"d": 2')
@@ -41,20 +44,24 @@ def json_objects(text: str) -> list[dict[str, Any]]:
         >>> json_objects('A { opens: {"a": 1}')
         [{'a': 1}]
     """
-    found: list[dict[str, Any]] = []
+    spans: list[tuple[int, int]] = []
     start: int | None = 0
-    # Each further look begins behind an open brace: a bound keeps a text that is
-    # all braces from costing the square of its length.
-    for _ in range(_OPEN_LIMIT + 1):
+    for _ in range(_LOOKS):
         if start is None:
             break
-        start = _scan(text, start, found)
-    return found
+        start = _scan(text, start, spans)
+    made = (_object(text[begin:end]) for begin, end in spans)
+    return [each for each in made if each is not None]
 
 
-def _scan(text: str, start: int, found: list[dict[str, Any]]) -> int | None:
-    """Look for objects from `start` on; returns where to look again, behind an open brace."""
-    depth, begin, in_string, skip_to = 0, 0, False, 0
+def _scan(text: str, start: int, spans: list[tuple[int, int]]) -> int | None:
+    """Add the outermost pairs of braces from `start` on.
+
+    Returns where to look again, when a quotation mark was never closed: behind
+    the brace from where on it was taken for the beginning of a string.
+    """
+    open_at: list[int] = []
+    in_string, skip_to = False, 0
     for turn in _TURNS.finditer(text, start):
         at, letter = turn.start(), turn.group()
         if at < skip_to:
@@ -64,18 +71,21 @@ def _scan(text: str, start: int, found: list[dict[str, Any]]) -> int | None:
             skip_to = at + 2 if in_string else 0
         elif letter == '"':
             # A quotation mark in the prose around objects opens no string.
-            in_string = depth > 0 and not in_string
+            in_string = bool(open_at) and not in_string
         elif in_string:
             continue
         elif letter == "{":
-            if depth == 0:
-                begin = at
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0 and (made := _object(text[begin : at + 1])) is not None:
-                found.append(made)
-    return begin + 1 if depth else None
+            open_at.append(at)
+        elif open_at:
+            begin = open_at.pop()
+            while spans and spans[-1][0] > begin:
+                spans.pop()
+            spans.append((begin, at + 1))
+    if not in_string:
+        return None
+    while spans and spans[-1][0] > open_at[0]:
+        spans.pop()
+    return open_at[0] + 1
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ app = App(
 app.command(run := App(name="run", help="Set a team to work."))
 # By name: a command's module is imported when the command is called.
 run.command("standby.cli.explore:explore", name="explore")
+app.command("standby.cli.agents:agents", name="agents")
 app.command("standby.cli.mcp:mcp", name="mcp")
 app.command("standby.cli.tree:tree", name="tree")
 app.command("standby.cli.export:export", name="export")

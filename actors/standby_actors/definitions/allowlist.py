@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from ..agent import Agent
 from ..agent_checks import nearest
-from .problems import Problem, quoted
+from .definition import problem_of
+from .problems import Problem, Severity, quoted
 from .vocabulary import ELSEWHERE, OURS, is_pattern, tool_of
-
-IN_CODE = Path("<code>")
-"""Where an agent is that was read from no file."""
 
 
 def check_tools(
@@ -25,81 +22,60 @@ def check_tools(
             (``mcp__server__tool``) are known when their server is named by the
             agent.
         backend: who will play its turns, where the agent does not say.  Claude
-            Code has tools, and patterns of tools, that nobody else has.
+            Code has tools, and patterns of tools, that nobody else has: those
+            are a warning as long as nobody says who will play, and an error for
+            every other backend.
     """
     names = set(known)
-    claude = (agent.backend or backend) == "claude"
+    plays = agent.backend or backend
+    claude = plays == "claude"
+    open_yet: Severity = "warning" if plays is None else "error"
     servers = {each if isinstance(each, str) else each.name for each in agent.mcp_servers}
-    given = [] if agent.tools is None else [each for each in agent.tools if isinstance(each, str)]
+    said: dict[str, str] = dict.fromkeys(agent.disallowed_tools, "disallowed_tools")
+    said |= {each: "tools" for each in agent.tools or () if isinstance(each, str)}
     problems: list[Problem] = []
-    for name in dict.fromkeys((*given, *agent.disallowed_tools)):
+    for name, into in said.items():
         base = name.partition("(")[0].strip()
         if base.startswith("mcp__"):
             server = base.removeprefix("mcp__").partition("__")[0]
-            if server not in servers and base not in names:
-                problems.append(_no_server(agent, name, server, servers))
+            if server in servers or base in names:
+                continue
+            code, (message, advice, near) = "unknown-tool", _no_server(name, server, servers)
+            severity: Severity = "error"
         elif is_pattern(name):
-            if not claude:
-                problems.append(_pattern(agent, name, base))
+            if claude:
+                continue
+            code, severity, near = "tool-pattern", open_yet, None
+            message = f"is granted {quoted(name)}, and only Claude Code keeps an agent to a pattern"
+            advice = f"name {base} to grant all of it, leave it out, or say `backend: claude`"
         elif base in names or (claude and base in ELSEWHERE):
-            pass
+            continue
         elif base in ELSEWHERE:
-            problems.append(_elsewhere(agent, base))
+            code, severity, near = "tool-elsewhere", open_yet, None
+            message = f"names {base}, which Claude Code has and nobody else"
+            advice = "say `backend: claude`, or leave it out"
         else:
-            problems.append(_missing(agent, base, names))
+            code, (message, advice, near) = "unknown-tool", _missing(base, names)
+            severity = "error"
+        problems.append(
+            problem_of(
+                agent, into, code, f"{agent.name} {message}", advice, near=near, severity=severity
+            )
+        )
     return tuple(problems)
 
 
-def _problem(
-    agent: Agent, code: str, message: str, advice: str, near: str | None = None
-) -> Problem:
-    return Problem(
-        path=agent.path or IN_CODE,
-        code=code,
-        message=message,
-        nearest=near,
-        advice=advice,
-        about=agent.name,
-    )
-
-
-def _missing(agent: Agent, name: str, known: set[str]) -> Problem:
+def _missing(name: str, known: set[str]) -> tuple[str, str, str | None]:
     # What another tool calls it is nearer than what looks alike.
     ours = tool_of(name)
     near = ours if ours in known else nearest(name, known)
     there = f"there are {', '.join(sorted(known))}" if known else "there are none"
-    return _problem(
-        agent,
-        "unknown-tool",
-        f"{agent.name} names the tool {quoted(name)}, which is missing",
-        there,
-        near,
-    )
+    return f"names the tool {quoted(name)}, which is missing", there, near
 
 
-def _elsewhere(agent: Agent, name: str) -> Problem:
-    return _problem(
-        agent,
-        "tool-elsewhere",
-        f"{agent.name} names {name}, which Claude Code has and this backend has not",
-        "say `backend: claude`, or leave it out",
-    )
-
-
-def _pattern(agent: Agent, name: str, base: str) -> Problem:
-    return _problem(
-        agent,
-        "tool-pattern",
-        f"{agent.name} is granted {quoted(name)}, and only Claude Code keeps an agent to a pattern",
-        f"name {base} to grant all of it, leave it out, or say `backend: claude`",
-    )
-
-
-def _no_server(agent: Agent, name: str, server: str, servers: set[str]) -> Problem:
-    return _problem(
-        agent,
-        "unknown-tool",
-        f"{agent.name} names the tool {quoted(name)}, and has no MCP server {server!r}",
+def _no_server(name: str, server: str, servers: set[str]) -> tuple[str, str, str | None]:
+    return (
+        f"names the tool {quoted(name)}, and has no MCP server {server!r}",
         f"add {server} to mcpServers",
         nearest(server, servers),
     )

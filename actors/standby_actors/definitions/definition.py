@@ -20,6 +20,9 @@ from .vocabulary import snake
 
 REQUIRED = ("name", "description")
 
+IN_CODE = Path("<code>")
+"""Where an agent is that was read from no file."""
+
 SLIP = 0.8
 """How alike a field must be to a known one to be taken for a slip of the pen, from 0 to 1."""
 
@@ -83,6 +86,40 @@ def parse_definition(
     agent = reading.agent(head.body, source)
     name = agent.name if agent is not None else str(reading.said.get("name") or path.stem)
     return Definition(path, name, agent, _about(tuple(reading.problems), name))
+
+
+def problem_of(
+    agent: Agent,
+    into: str,
+    code: str,
+    message: str,
+    advice: str,
+    *,
+    near: str | None = None,
+    severity: Severity = "error",
+) -> Problem:
+    """A problem with what `agent` asks for in its field `into`, at the line that says so."""
+    line = column = None
+    if agent.path is not None:
+        # Read again, so that no agent has to remember the lines of its file.
+        text, _ = read_text(agent.path)
+        head = None if text is None else split(text, agent.path)[0]
+        for entry in () if head is None else head.entries:
+            known = FIELDS.get(snake(entry.key))
+            if known is not None and (known.into or snake(entry.key)) == into:
+                line, column = entry.line, entry.column
+                break
+    return Problem(
+        path=agent.path or IN_CODE,
+        code=code,
+        message=message,
+        severity=severity,
+        line=line,
+        column=column,
+        nearest=near,
+        advice=advice,
+        about=agent.name,
+    )
 
 
 def _about(problems: tuple[Problem, ...], name: str) -> tuple[Problem, ...]:
@@ -216,7 +253,12 @@ class _Reading:
             said["limits"] = Limits(**said["limits"])
         if "cwd" in said:
             said["cwd"] = Path(said["cwd"]).expanduser()
-        return Agent(said.pop("name"), body, **said, path=self.path, source=source)
+        try:
+            return Agent(said.pop("name"), body, **said, path=self.path, source=source)
+        except (TypeError, ValueError) as refused:
+            # What an agent may hold is its own to say, and may be less than was read.
+            self._add("refused", str(refused), "correct the field that it speaks of", (1, None))
+            return None
 
     def warn(self, code: str, message: str, advice: str) -> None:
         """Report something about the file as a whole."""

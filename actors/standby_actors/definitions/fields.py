@@ -233,7 +233,7 @@ def servers(value: Value, env: Mapping[str, str]) -> tuple[str | McpServer, ...]
     wrongs: list[Wrong] = []
     for item in value.items if value.kind == "list" else (value,):
         if item.kind == "text":
-            found.append(item.text)
+            found += listed(item.text)
         elif item.kind == "map":
             for entry in item.entries:
                 try:

@@ -18,8 +18,11 @@ from .problems import Problem, quoted
 if TYPE_CHECKING:
     import yaml
 
-HEAD_LIMIT = 64 * 1024
+HEAD_LIMIT = 16 * 1024
 """Characters of a head: what YAML makes of a text may cost much more than reading it."""
+
+DEPTH_LIMIT = 32
+"""Lists and tables within each other."""
 
 ValueKind = Literal["text", "list", "map", "nothing"]
 
@@ -160,7 +163,15 @@ def _read(text: str, path: Path) -> tuple[tuple[Entry, ...] | None, tuple[Proble
     import yaml
 
     # The loader in Python: the one in C dies of deep nesting, and takes us with it.
+    depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH_LIMIT:
+            # The time that YAML takes grows with the square of the depth.
+            return None, (_too_deep(path, _line(event.start_mark), _column(event.start_mark)),)
         # One name for a large thing, used often, is how a small file fills the memory.
         if isinstance(event, yaml.AliasEvent):
             return None, (
@@ -318,11 +329,12 @@ def _no_letter(path: Path, line: int = 2, column: int | None = None) -> Problem:
     )
 
 
-def _too_deep(path: Path) -> Problem:
+def _too_deep(path: Path, line: int = 2, column: int | None = None) -> Problem:
     return Problem(
         path=path,
         code="bad-yaml",
-        message="its frontmatter is nested too deeply to be read",
-        line=2,
-        advice="a list of names is the deepest that a field needs",
+        message=f"its frontmatter is nested more than {DEPTH_LIMIT} deep",
+        line=line,
+        column=column,
+        advice="a list of names, or a table of them, is the deepest that a field needs",
     )

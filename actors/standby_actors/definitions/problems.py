@@ -52,9 +52,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             scout.md:3:1: error: there is no lifetime 'tsak'; did you mean 'task'? write task, \
 workflow or session [bad-value]
         """
+        return f"{self.where}: {self.severity}: {self.said} [{self.code}]"
+
+    @property
+    def said(self) -> str:
+        """What is wrong and what to do, without where."""
         near = f"; did you mean {self.nearest!r}?" if self.nearest else ""
         advice = self.advice and (f" {self.advice}" if near else f"; {self.advice}")
-        return f"{self.where}: {self.severity}: {self.message}{near}{advice} [{self.code}]"
+        return f"{self.message}{near}{advice}"
 
 
 def quoted(text: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from ..agent import Agent
 from ..agent_checks import nearest
-from .allowlist import IN_CODE
+from .definition import problem_of
 from .files import read_text
 from .frontmatter import Head, split
 from .places import Place, Scope, home_of, skill_places
@@ -71,8 +71,9 @@ def find_skills(
     has_read = "read" in granted(agent.tools, agent.disallowed_tools, READING)
     if not has_read:
         problems.append(
-            _problem(
+            problem_of(
                 agent,
+                "skills",
                 "skills-without-read",
                 f"{agent.name} names skills, and has no tool `read` to open them with",
                 "add read to its tools, or leave out the skills",
@@ -177,23 +178,11 @@ def _unknown(agent: Agent, name: str, places: list[Place]) -> Problem:
     there = _there(places)
     folders = ", ".join(str(place.path) for place in places)
     found = f"there are {', '.join(there)}; " if there else ""
-    return _problem(
+    return problem_of(
         agent,
+        "skills",
         "unknown-skill",
         f"{agent.name} names the skill {quoted(name)}, which is missing",
         f"{found}looked in {folders}",
-        nearest(name, there),
-    )
-
-
-def _problem(
-    agent: Agent, code: str, message: str, advice: str, near: str | None = None
-) -> Problem:
-    return Problem(
-        path=agent.path or IN_CODE,
-        code=code,
-        message=message,
-        nearest=near,
-        advice=advice,
-        about=agent.name,
+        near=nearest(name, there),
     )
