@@ -21,6 +21,7 @@ from .agent import Agent, Lifetime, LifetimeSource
 from .budget import Budget, Refusal, Reservation
 from .context import crowded
 from .events import current_stream
+from .failure import described
 from .guards import refusal_of_input, refusal_of_output
 from .opening import CannotRecall
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
@@ -394,7 +395,7 @@ class Mind:
         if order.cut == "budget":
             return TurnError("budget", order.why)
         if crash is not None:
-            return TurnError("crash", f"{type(crash).__name__}: {crash}").with_cause(crash)
+            return TurnError("crash", described(crash)).with_cause(crash)
         if turn is None:
             return TurnError("cancelled", "cut from outside")
         return turn.error
@@ -522,7 +523,7 @@ class Mind:
                 # The answer has been given.  A session that cannot let go must
                 # not take it back: this is told, and the record says not closed.
                 except Exception as error:
-                    problems.append(f"close failed: {type(error).__name__}: {error}")
+                    problems.append(f"close failed: {described(error)}")
             if scope.cancelled_caught:
                 problems.append("close timed out")
             if self.turn is not None:

@@ -19,6 +19,7 @@ from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
 from .exits import ExitReason
+from .failure import described
 from .kind import Kind, kind_of
 from .mind import CLOSE_SECONDS, GRACE_SECONDS, Mind, Order
 from .mind import Closed as Closed
@@ -586,7 +587,7 @@ def _priced(mind: Mind, session: Session) -> None:
 
 
 def _crash(error: BaseException) -> TurnError:
-    return TurnError("crash", f"{type(error).__name__}: {error}").with_cause(error)
+    return TurnError("crash", described(error)).with_cause(error)
 
 
 def reset_ids() -> None:

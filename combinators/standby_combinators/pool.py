@@ -14,9 +14,10 @@ from attrs import define, field
 from standby_actors.agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
 from standby_actors.errors import ActorStopped
 from standby_actors.events import emit
+from standby_actors.failure import described
 from standby_actors.models import ModelError, default_model, open_model
-from standby_actors.result import Result, TurnError, failed
 from standby_actors.opening import Model
+from standby_actors.result import Result, TurnError, failed
 from standby_actors.subagent import spawn as spawn_subagent
 
 from .trail import Trail
@@ -423,7 +424,7 @@ def _first(error: BaseException) -> BaseException:
 
 def _sentence(error: BaseException) -> str:
     error = _first(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    return described(error).removesuffix(": ")
 
 
 async def _nothing(task: str) -> str:

@@ -624,3 +624,20 @@ async def test_a_function_in_a_thread_is_left_behind_when_its_turn_is_cut() -> N
         result = await subagent.ask("go", timeout=0.05)
         assert result.status == "timed_out"
     release.set()
+
+
+class Speechless(Exception):  # noqa: N818 - it stands for what somebody else has named
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise TypeError("no words")
+
+
+async def test_an_error_that_cannot_say_what_it_is_fails_its_turn_and_no_more() -> None:
+    async def fail(task: str) -> str:
+        raise Speechless
+
+    async with spawn(Agent("scout", fail)) as scout:
+        result = await scout.ask("go")
+    assert result.status == "crashed"
+    assert "Speechless" in str(result.error)

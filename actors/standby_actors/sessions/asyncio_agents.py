@@ -17,6 +17,7 @@ from attrs import define, field
 
 from ..agent import Agent
 from ..asyncio_loop import AsyncioLoop, open_asyncio_loop
+from ..failure import described
 from ..result import Attachment, ChatMessage, ErrorKind, ToolCall, TurnError
 from ..session import (
     Capabilities,
@@ -336,7 +337,7 @@ def error_of(error: Exception) -> TurnError:
     if kind == "provider" and status == 429:
         kind = "rate_limited"
     retryable = kind == "rate_limited" or (isinstance(status, int) and status >= 500)
-    message = f"{type(error).__name__}: {error}"
+    message = described(error)
     return TurnError(kind, message, retryable).with_cause(error)
 
 

@@ -12,6 +12,7 @@ import trio
 from attrs import define, field
 
 from ..agent import MindFunction
+from ..failure import described
 from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
@@ -79,7 +80,7 @@ class FunctionSession:
         # A failing mind is expected work: here its exception becomes a value,
         # as the cell makes one of an actor's.
         except Exception as error:
-            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            message = described(error).removesuffix(": ")
             return Turn("", tuple(messages), TurnError("crash", message).with_cause(error))
         finally:
             self._scope = None
