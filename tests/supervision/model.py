@@ -68,6 +68,8 @@ class Node:
     streak: int = 0
     started_at: float = 0.0
     lived: float = 0.0
+    is_static: bool = False
+    """Whether the next life of its supervisor brings it back, with its mail."""
     # ---- its life
     life: int = 0
     phase: str = "down"
@@ -90,6 +92,10 @@ class Node:
     """The ask that it hangs on."""
     farewell: int | None = None
     # ---- as a supervisor
+    below: dict[str, Node] = field(factory=dict)
+    """Children of any life that come back in the next one."""
+    may_return: bool | None = None
+    """Whether this life, which ends, is followed by another; None until that is asked."""
     kids: dict[str, Node] = field(factory=dict)
     times: list[float] = field(factory=list)
     agenda: list[Move] = field(factory=list)
@@ -120,11 +126,15 @@ class Node:
         for name in _FIELDS:
             value = getattr(self, name)
             kind = type(value)
-            if kind is list or (kind is dict and name != "kids"):
+            if kind is list or (kind is dict and name not in _NODES):
                 value = value.copy()
             setattr(new, name, value)
         new.above = above
         new.kids = {key: each.clone(new) for key, each in self.kids.items()}
+        new.below = {
+            key: new.kids[key] if self.kids.get(key) is each else each.clone(new)
+            for key, each in self.below.items()
+        }
         return new
 
     def walk(self) -> Iterator[Node]:
@@ -137,7 +147,7 @@ class Node:
         """What tells it from others."""
         values: list[Any] = []
         for name in _FIELDS:
-            if name in ("above", "kids"):
+            if name == "above" or name in _NODES:
                 continue
             value = getattr(self, name)
             kind = type(value)
@@ -146,9 +156,14 @@ class Node:
             elif kind is dict:
                 value = tuple(value.items())
             values.append(value)
-        return (tuple(values), tuple((key, each.key()) for key, each in self.kids.items()))
+        kids = tuple((key, each.key()) for key, each in self.kids.items())
+        below = tuple(
+            (key, each.key()) for key, each in self.below.items() if self.kids.get(key) is not each
+        )
+        return tuple(values), kids, below
 
 
+_NODES = ("kids", "below")
 _FIELDS = tuple(each.name for each in fields(Node))
 
 
@@ -429,14 +444,14 @@ class Run:
             if node.is_dynamic:
                 for each in kids:
                     if not each.is_alive:
-                        self._close(each)
+                        self._part_with(each)
                     self._stop(each, "shutdown")
             else:
                 for each in kids:
                     if each.is_alive:
                         self._stop(each, "shutdown")
                         return
-                    self._close(each)
+                    self._part_with(each)
             if any(each.is_alive for each in kids):
                 return
             if node.phase == "up":
@@ -477,7 +492,7 @@ class Run:
         node.busy, node.until, node.deadline = "", math.inf, math.inf
         node.mail = [each for each in node.mail if each[0] not in ("ended", "attempt")]
         for each in node.kids.values():
-            self._close(each)
+            self._part_with(each)
         node.kids = {}
         node.agenda, node.timers, node.waiting, node.is_cut = [], [], None, False
         node.heard = ""
@@ -511,7 +526,7 @@ class Run:
     def _is_kept(self, above: Node, node: Node, reason: str) -> bool:
         """Whether what waits for it may wait for another life."""
         if above.is_stopping or above.is_doomed:
-            return False
+            return node.is_static and self._may_return(above)
         if node.is_expected:
             return node.comes_back
         manner = "loud" if reason in rules.LOUD else "quiet"
@@ -519,13 +534,28 @@ class Run:
             node.state == "restarting" or rules.ON_END[node.spec.restart, manner].then == "restart"
         )
 
+    def _may_return(self, node: Node) -> bool:
+        """Whether a supervisor that ends is to live again, and what comes back with it."""
+        if node.may_return is None:
+            above, reason = node.above, node.reason or "killed"
+            node.may_return = above is not None and self._is_kept(above, node, reason)
+        return node.may_return
+
+    def _part_with(self, node: Node) -> None:
+        """Give up one that does not live, or leave it to the next life of its supervisor."""
+        assert node.above is not None
+        if not (node.is_static and self._may_return(node.above)):
+            self._close(node)
+
     def _close(self, node: Node) -> None:
-        """Refuse what waits, and all that comes."""
+        """Refuse what waits, and all that comes; also of those that come back with it."""
         if not node.is_alive:
+            for each in node.below.values():
+                self._close(each)
             node.is_open = False
             mail, node.mail = node.mail, []
-            for each in mail:
-                self._answer(each[1], "stopped")
+            for message in mail:
+                self._answer(message[1], "stopped")
 
     # ---- supervisors
 
@@ -622,8 +652,9 @@ class Run:
             return True
         why = f"child {kid.spec.id}: {len(node.times)} restarts within 4 s, {most} allowed"
         self.write("gave_up", kid.path, why)
-        self._do_forget(node, kid.spec.id)
+        # First: what waits for the child may be for a life that its next life begins.
         self._stop(node, "shutdown", own=True)
+        self._do_forget(node, kid.spec.id)
         return False
 
     def _delay(self, node: Node, kid: Node) -> float:
@@ -693,6 +724,17 @@ class Run:
         of = node.spec.children[0] if node.is_dynamic else self.state.specs[key]
         node.kids[key] = Node(evolve(of, id=key), node)
 
+    def _do_bring(self, node: Node, key: str) -> None:
+        """Add a child that stands in the specification, as the last life left it."""
+        kid = node.below.get(key)
+        if kid is None:
+            kid = Node(self.state.specs[key], node)
+            kid.is_static = rules.COMES_BACK[kid.spec.restart]
+        else:
+            kid.state, kid.ended, kid.streak = "undefined", None, 0
+            kid.is_expected = kid.comes_back = False
+        node.kids[key] = kid
+
     def _do_start(self, node: Node, key: str, why: str) -> None:
         kid = node.kids.get(key)
         if kid is None:
@@ -703,6 +745,8 @@ class Run:
             self._after_start(node, key, outcome)
             return
         kid.life += 1
+        if kid.is_static:
+            node.below[key] = kid
         kid.is_open, kid.is_owed, kid.outcome, kid.reason = True, True, "", ""
         kid.is_stopping = kid.is_doomed = False
         if kid.spec.kind == "plain":
@@ -769,7 +813,8 @@ class Run:
 
     def _do_forget(self, node: Node, key: str) -> None:
         kid = node.kids[key]
-        self._close(kid)
+        if not node.is_stopping or not kid.is_static:
+            self._close(kid)
         kid.state, kid.ended = "undefined", None
         kid.token += 1
         if not rules.KEEPS_SPEC[kid.spec.restart, node.is_dynamic]:
@@ -791,9 +836,9 @@ class Run:
 
 def birth(node: Node) -> None:
     """Begin a life of a supervisor: its children are to be started."""
-    node.times, node.odd, node.kids = [], {}, {}
+    node.times, node.odd, node.kids, node.may_return = [], {}, {}, None
     for spec in () if node.is_dynamic else node.spec.children:
-        node.agenda += [("add", spec.id), ("start", spec.id, "first")]
+        node.agenda += [("bring", spec.id), ("start", spec.id, "first")]
     if not node.agenda:
         node.agenda.append(("nothing",))
 

@@ -47,6 +47,14 @@ STOPPED_FOR_RESTART = {
     "temporary": False,
 }
 
+COMES_BACK = {
+    # restart type: does a child of the specification, that its supervisor's next life
+    # starts again, keep its ref and what waits for it
+    "permanent": True,
+    "transient": True,
+    "temporary": False,
+}
+
 KEEPS_SPEC = {
     # restart type, is the supervisor dynamic: is one that is forgotten known still
     ("permanent", False): True,
