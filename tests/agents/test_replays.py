@@ -15,7 +15,8 @@ from standby_actors.agent import Agent
 from standby_actors.process import Frame
 from standby_actors.result import ChatMessage
 from standby_actors.session import MessageEnded, Steered, TextDelta, ToolEnded, ToolStarted, Turn
-from standby_actors.sessions.stdio import StartFailed, StdioSession, Timing
+from standby_actors.sessions.stdio import StartFailed, StdioSession
+from standby_actors.sessions.wire import Timing
 from tests.support.coding_agents import KINDS, PROMPT, Heard, Kind, converse, recorded
 from tests.support.fake_program import Cut, FakeProgram, kind_of, pieces, whole
 

@@ -64,6 +64,8 @@ class FakeProgram:
     lives: int = field(init=False, default=0)
     heard: list[str] = field(init=False, factory=list[str])
     """Kinds of the frames that were sent to it."""
+    sent: list[Frame] = field(init=False, factory=list[Frame])
+    """Those frames themselves."""
     surprises: list[str] = field(init=False, factory=list[str])
     """Those that the recording does not have there."""
     killed: int = field(init=False, default=0)
@@ -157,6 +159,7 @@ class _Life:
             frame = msgspec.json.decode(line)
             kind = kind_of(frame)
             program.heard.append(kind)
+            program.sent.append(frame)
             if self._mute or kind in program.deaf:
                 continue
             expected = program.records[program.at :][:1]

@@ -17,7 +17,9 @@ from ..process import Frame, Grace, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Memory, Session
 from ..usage import Usage
-from .stdio import RequestFailed, StdioSession, named_tools, program, running
+from .commandline import named_tools, program
+from .stdio import StdioSession, running
+from .wire import RequestFailed
 
 VERSION = 1
 # Once a prompt was cancelled or failed, these answer the next one at once with the
@@ -300,6 +302,8 @@ class AcpSession(StdioSession):
         tool = play.tools.get(call.get("toolCallId", "")) if play is not None else None
         name = tool.call.name if tool is not None else str(call.get("kind") or "tool")
         asked = call.get("rawInput") or {"title": call.get("title")}
+        if not call.get("rawInput") and tool is not None:
+            asked = msgspec.json.decode(tool.call.arguments)
         self.approve(name, asked, decision, str(call.get("title") or ""))
 
 

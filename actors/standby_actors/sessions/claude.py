@@ -15,7 +15,9 @@ from ..process import Frame, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session
 from ..usage import NOTHING, Usage
-from .stdio import RequestFailed, StdioSession, model_parts, named_tools, program, running
+from .commandline import model_parts, named_tools, program
+from .stdio import StdioSession, running
+from .wire import RequestFailed
 
 _CAN = Capabilities(streaming=True, images=True, steer=True, follow_up=True, resume=True)
 _TOOLS = {

@@ -18,7 +18,9 @@ from ..process import Frame, child_environment
 from ..result import Attachment, ChatMessage, ErrorKind, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session, Steered, Steering
 from ..usage import Usage
-from .stdio import RequestFailed, StdioSession, model_parts, named_tools, program, running
+from .commandline import model_parts, named_tools, program
+from .stdio import StdioSession, running
+from .wire import RequestFailed
 
 KEY = "STANDBY_API_KEY"
 """The variable that tells the program the key for `base_url`."""
