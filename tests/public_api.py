@@ -81,6 +81,7 @@ async def shout(message: str) -> str:
 
 async def a_ref_takes_what_receive_takes(nursery: Nursery) -> None:
     assert_type(nursery.spawn(Counter, 40), Ref[Add])
+    assert_type(nursery.spawn(Counter, 40).pin(), Ref[Add])
     assert_type(nursery.spawn(Counter, name="counter", capacity=10), Ref[Add])
     assert_type(nursery.spawn(Desk), Ref[Add | Name | Reset])
     assert_type(nursery.spawn(double), Ref[int])
