@@ -96,7 +96,7 @@ async def end(ref: Ref[Any], how: str) -> ExitReason:
         ref.tell(how)
     reason: ExitReason = await life.join()
     await quiet()
-    assert isinstance(reason, ENDS[how])
+    assert type(reason) is ENDS[how]
     return reason
 
 
