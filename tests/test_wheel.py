@@ -64,6 +64,13 @@ def test_every_module_of_the_checkout_is_in_the_wheel(names: list[str]) -> None:
             assert str(file.relative_to(root)) in names
 
 
+def test_every_agent_that_comes_with_the_package_is_in_the_wheel(names: list[str]) -> None:
+    shipped = ROOT / "actors" / "standby_actors" / "definitions" / "shipped"
+    files = [str(file.relative_to(ROOT / "actors")) for file in shipped.glob("*.md")]
+    assert len(files) == 9
+    assert set(files) <= set(names)
+
+
 def test_the_wheel_brings_its_licence_its_command_and_its_readme(
     wheel: zipfile.Path, names: list[str], metadata: Message
 ) -> None:

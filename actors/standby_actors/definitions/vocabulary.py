@@ -61,18 +61,6 @@ ELSEWHERE = frozenset(
 )
 """Tools that Claude Code brings and we do not."""
 
-CLAUDE_TOOLS: Mapping[str, str] = {
-    "read": "Read",
-    "grep": "Grep",
-    "find": "Glob",
-    "ls": "LS",
-    "edit": "Edit",
-    "write": "Write",
-    "shell": "Bash",
-    "subagent": "Agent",
-}
-"""What Claude Code calls the tools of ours."""
-
 # Where the floating names of Claude Code pointed in late 2026; its own
 # variables name others.
 _MODELS: Mapping[str, tuple[str, str]] = {
