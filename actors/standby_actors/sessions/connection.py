@@ -17,6 +17,7 @@ from ..agent import Agent
 from ..models import ModelSettings, NoClient
 from ..session import Capabilities
 from .limits import Breaker, Rate
+from .quiet import keep_quiet
 from .wires import wire_of
 from .wires.wire import Wire
 
@@ -107,6 +108,7 @@ class ChatModel:
         """The SDK's client, made when it is first needed."""
         if self._client is None:
             settings = self.settings
+            keep_quiet(settings)
             # A proxy of the environment is for the world outside.
             loopback = settings.on_loopback
             # Importing an SDK takes longer than starting most programs.
