@@ -109,6 +109,10 @@ GOALS: dict[str, Goal] = {
     "otp 77": Goal("OTP 77", "terminate 10,000 temporary / 1,000", 50, 15),
     "otp 88 start": Goal("OTP 88", "start 100,000 children / 1,000", 1000, 150),
     "otp 88 stop": Goal("OTP 88", "terminate 100,000 children / 1,000", 1000, 150),
+    "subagents": Goal("sessions", "fan-out function subagent / start_soon and channel", 4.0, 3.0),
+    "subagents autogen": _better("sessions", "fan-out of subagents, against autogen-core", 8, 15),
+    "chat turns": Goal("sessions", "200 chat turns at once / bare openai calls", 1.15, 1.05),
+    "session memory": Goal("sessions", "a live chat session", 0.2, 0.05, unit="MB"),
     "import": Goal("import", "import standby / import trio", 1.4, 1.2),
 }
 """Every goal that has a benchmark, by its key; one line may have several."""

@@ -21,7 +21,7 @@ import trio
 import standby
 from standby import Actor, open_nursery
 
-from . import supervised
+from . import sessions, supervised
 from .measure import Unmeasured
 from .watch import Watch, resident
 
@@ -206,6 +206,8 @@ def main() -> None:
         trio.run(memory, what, scales, int(count))
     elif name == "restarts":
         trio.run(restarts, int(count))
+    elif name == "sessions":
+        _answer(bytes=trio.run(sessions.weigh_sessions, int(count)))
     else:
         trio.run(million, arguments[0], int(count))
 
