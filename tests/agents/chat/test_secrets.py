@@ -14,6 +14,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from trio.testing import MockClock
 
 from standby_actors.agent import Agent
@@ -25,6 +28,7 @@ from standby_actors.sessions.chat import open_chat_model
 from standby_actors.subagent import spawn
 from standby_actors.tools.tool import tool
 from standby_combinators.fan_out import fan_out
+from standby_supervision.telemetry.export import export_telemetry
 from tests.agents.chat.asking import on_every_api, settings
 from tests.support.heard import heard
 from tests.support.model_server import Answer, Asked, fails, open_model_server, sse, streams
@@ -100,7 +104,11 @@ async def test_the_key_is_in_nothing_that_is_told(
     told: list[str] = []
     results: list[Result] = []
     agent = Agent("scout", "You are a scout.")
-    async with heard() as told_events:  # noqa: SIM117 - its list is whole after it
+    spans = InMemorySpanExporter()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    telemetry = export_telemetry(tracer_provider=tracers, content=True)
+    async with heard() as told_events, telemetry:  # noqa: SIM117 - its list is whole after it
         async with open_model_server(lambda asked: plays(api, asked)) as server:
             provider = "anthropic" if api == "anthropic" else "openai"
             url = server.base_url.removesuffix("/v1" if api == "anthropic" else "")
@@ -123,6 +131,8 @@ async def test_the_key_is_in_nothing_that_is_told(
         if result.error is not None:
             told += [str(result.error), chain(result.error.cause)]
     told += [repr(event) for event in told_events]
+    told += [span.to_json() for span in spans.get_finished_spans()]
+    assert spans.get_finished_spans()
     told += [f"{record.getMessage()} {record.args!r}" for record in caplog.records]
     told.append(caplog.text)
     told += written_in(tmp_path)
