@@ -503,6 +503,8 @@ class Mind:
     async def close(self) -> Closed:
         """Export, then dispose; once, whoever asks, also when cancelled."""
         if self.closing is not None:
+            if self.closing.is_set():
+                return self.outcome
             with trio.CancelScope(shield=True):
                 await self.closing.wait()
             return self.outcome
