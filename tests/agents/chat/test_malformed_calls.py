@@ -55,6 +55,12 @@ def malformed(draw: random.Random, allows_unknown: bool) -> Called:
     return Called(identity, name, draw.choice(kinds)())
 
 
+def ask_instead(model: ChatModel, server: StrictServer) -> None:
+    """Have `model` ask `server`, without the SDK and without a network."""
+    # There is no public way to bring a client of one's own.
+    model._client = server.client  # pyright: ignore[reportPrivateUsage]
+
+
 def _changed(draw: random.Random, text: str) -> str:
     """The text without its colons, or without one of its quotes: no JSON any more."""
     if draw.random() < 0.5:
@@ -94,7 +100,7 @@ async def drive(api: str, times: int, seed: int) -> None:
 
     server = StrictServer(api, play().__next__)
     model = ChatModel(settings("http://127.0.0.1:9", api), retries=0)
-    model._client = server.client
+    ask_instead(model, server)
     while made < times:
         session = model.session(SCOUT, [file])
         for _ in range(4):
@@ -137,7 +143,7 @@ async def test_who_never_writes_a_right_call_has_failed_after_two_corrections(ap
 
     server = StrictServer(api, lambda: [malformed(draw, False)])
     model = ChatModel(settings("http://127.0.0.1:9", api), retries=0)
-    model._client = server.client
+    ask_instead(model, server)
     session = model.session(SCOUT, [file])
     turn = await session.ask("go", lambda event: None)
     assert turn.error is not None
@@ -162,7 +168,7 @@ async def test_the_checker_refuses_what_servers_refuse(api: str) -> None:
     )
     server = StrictServer(api, answers.__next__)
     model = ChatModel(settings("http://127.0.0.1:9", api), retries=0)
-    model._client = server.client
+    ask_instead(model, server)
     original = model.wire.parameters
 
     def parameters(asked: Any) -> Any:

@@ -120,7 +120,9 @@ async def test_the_key_is_in_nothing_that_is_told(
                 async with spawn(agent, model=model, export_dir=tmp_path) as subagent:
                     results.append(await subagent.ask("go"))
                     told += [repr(each) for each in (subagent, model, model.settings)]
-                    told += [repr(subagent._mind), repr(subagent._mind.session)]
+                    # Users do not see it, but debuggers and crash reports do.
+                    mind = subagent._mind  # pyright: ignore[reportPrivateUsage]
+                    told += [repr(mind), repr(mind.session)]
                     told += [repr(subagent.messages), str(subagent.usage)]
                 report = await fan_out(agent, ["one", "two"], model=model)
                 results += [report, *report.steps]
