@@ -17,7 +17,7 @@ from ..process import Frame, Grace, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Memory, Session
 from ..usage import Usage
-from .commandline import named_tools, program
+from .commandline import program
 from .stdio import StdioSession, running
 from .wire import RequestFailed
 
@@ -366,7 +366,7 @@ async def open_acp(
     argv = program(agent, command, ())
     if not argv:
         raise ValueError(f"{agent.name} needs a command, as in ('gemini', '--acp')")
-    if named_tools(agent, "an ACP agent"):
+    if agent.tools or agent.disallowed_tools:
         raise ValueError(
             f"{agent.name} names tools, and ACP cannot restrict an agent to some of its own;"
             " say it in the settings of the program"

@@ -322,9 +322,9 @@ async def open_claude(
         argv += ["--model", model]
     if agent.mind and isinstance(agent.mind, str):
         argv += ["--append-system-prompt", agent.mind]
-    tools = named_tools(agent, "claude")
+    tools = named_tools(agent, "claude", _TOOLS, patterns=True)
     if tools is not None:
-        argv += ["--tools", ",".join(dict.fromkeys(_TOOLS.get(each, each) for each in tools))]
+        argv += ["--tools", ",".join(tools)]
     if agent.permission_mode is not None:
         argv += ["--permission-mode", _MODES.get(agent.permission_mode, agent.permission_mode)]
     if agent.max_requests is not None:

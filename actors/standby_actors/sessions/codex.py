@@ -423,7 +423,9 @@ async def open_codex(
             argv += ["-c", f"model_providers.standby.{name}={json.dumps(value)}"]
         variables[KEY] = api_key
     bold = agent.permission_mode in ("accept_edits", "auto", "bypass_permissions")
-    writes = bold or not _WRITES.isdisjoint(named_tools(agent, "codex") or ())
+    # It has one restriction, its sandbox: what may write is said, and never concluded.
+    named = named_tools(agent, "codex", {}) if agent.tools is not None else None
+    writes = bold or not _WRITES.isdisjoint(named or ())
     if sandbox is None:
         sandbox = "workspace-write" if writes else "read-only"
         if agent.permission_mode == "bypass_permissions":

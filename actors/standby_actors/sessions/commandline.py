@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..agent import Agent
+from ..definitions.vocabulary import OURS, READING
 
 
 def program(agent: Agent, command: Sequence[str] | None, default: Sequence[str]) -> tuple[str, ...]:
@@ -13,19 +14,51 @@ def program(agent: Agent, command: Sequence[str] | None, default: Sequence[str])
     return tuple(command or agent.command or default)
 
 
-def named_tools(agent: Agent, who: str) -> tuple[str, ...] | None:
-    """The names of the tools that `agent` may use; None where it does not say.
+def named_tools(
+    agent: Agent, who: str, names: Mapping[str, str], *, patterns: bool = False
+) -> tuple[str, ...] | None:
+    """The tools that `agent` may use, as `who` calls them; None where it does not say.
+
+    One that only takes tools away has ours without them: what a program has
+    besides cannot be known here, and must not come back through that gap.
+
+    Args:
+        agent: whose.
+        who: the program, for messages.
+        names: what it calls ours.
+        patterns: whether it keeps to ``shell(git log *)``.
 
     Raises:
-        ValueError: one of them is not a name.  A coding agent has tools of its own.
+        ValueError: one of them is not a name, which a coding agent with tools of its
+            own cannot be given; or it is a pattern that would not be kept to.
     """
-    if agent.tools is None:
+    if agent.tools is not None:
+        wanted = agent.tools
+    elif agent.source is not None:
+        wanted = READING
+    elif agent.disallowed_tools:
+        wanted = tuple(name for name in OURS if name != "subagent")
+    else:
         return None
-    for each in agent.tools:
+    for each in wanted:
         if not isinstance(each, str):
             raise ValueError(f"{who} has its own tools, by name; it cannot be given {each!r:.80}")
-    away = frozenset(agent.disallowed_tools)
-    return tuple(str(each) for each in agent.tools if each not in away)
+    said = [str(each) for each in wanted if each not in agent.disallowed_tools]
+    for each in (*said, *agent.disallowed_tools):
+        if "(" in each and not patterns:
+            raise ValueError(f"{who} does not keep to a pattern: {each!r}; name the whole tool")
+    return tuple(dict.fromkeys(_called(each, names) for each in said))
+
+
+def _called(tool: str, names: Mapping[str, str]) -> str:
+    """A tool as a program calls it, with the pattern behind it.
+
+    Examples:
+        >>> _called("shell(git log *)", {"shell": "Bash"})
+        'Bash(git log *)'
+    """
+    name, paren, rest = tool.partition("(")
+    return names.get(name, name) + paren + rest
 
 
 def model_parts(model: str | None) -> tuple[str, str]:

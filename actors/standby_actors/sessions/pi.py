@@ -24,6 +24,7 @@ from .wire import RequestFailed
 KEY = "STANDBY_API_KEY"
 """The variable that tells the program the key for `base_url`."""
 
+_TOOLS = {"shell": "bash"}
 _EFFORTS = {"none": "off", "max": "xhigh"}
 _CAN = Capabilities(streaming=True, steer=True, follow_up=True, resume=True)
 _QUIET = frozenset({"agent_start", "turn_start", "turn_end", "queue_update", "compaction_start"})
@@ -281,7 +282,7 @@ async def open_pi(
             argv += ["--provider", provider]
         if agent.mind and isinstance(agent.mind, str):
             argv += ["--append-system-prompt", agent.mind]
-        tools = named_tools(agent, "pi")
+        tools = named_tools(agent, "pi", _TOOLS)
         if tools is not None:
             argv += ["--tools", ",".join(tools)] if tools else ["--no-tools"]
         if agent.effort is not None:
