@@ -86,6 +86,8 @@ class Node:
     deadline: float = math.inf
     outcome: str = ""
     """How the start hook goes."""
+    is_starters: bool = False
+    """Whether its start has failed while its supervisor waited for it, who alone is told."""
     reason: str = ""
     mail: list[Move] = field(factory=list)
     serving: int | None = None
@@ -379,6 +381,13 @@ class Run:
 
     def _crash(self, node: Node) -> None:
         node.reason = "crash"
+        above = node.above
+        node.is_starters = (
+            node.phase == "starting"
+            and above is not None
+            and above.waiting == ("start", node.spec.id)
+            and not above.heard
+        )
         self._stop(node, "crash", own=True)
 
     def _turn(self, node: Node) -> None:
@@ -504,9 +513,7 @@ class Run:
                 self._answer(-1, "StartError")
             return
         waited = ("start", node.spec.id)
-        is_awaited = above.waiting == waited and not above.heard
-        failed_itself = never_started and reason == "crash" and is_awaited
-        if node.is_expected or above.is_doomed or failed_itself:
+        if node.is_expected or above.is_doomed or node.is_starters:
             pass
         elif above.is_stopping:
             node.ended = None
@@ -748,10 +755,10 @@ class Run:
         if kid.is_static:
             node.below[key] = kid
         kid.is_open, kid.is_owed, kid.outcome, kid.reason = True, True, "", ""
-        kid.is_stopping = kid.is_doomed = False
+        kid.is_stopping = kid.is_doomed = kid.is_starters = False
         if kid.spec.kind == "plain":
             kid.phase = "up"
-            self._after_start(node, key, "up")
+            node.waiting, node.heard = ("start", key), "up"  # it may act before that is noted
             return
         kid.phase = "starting"
         node.waiting = ("start", key)

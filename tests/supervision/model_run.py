@@ -21,6 +21,7 @@ from standby_actors import (
     emit,
     open_events,
 )
+from standby_actors.reply import now
 from standby_supervision import (
     Backoff,
     Branch,
@@ -191,6 +192,7 @@ class Runner:
     def run(self) -> None:
         """Run it; raises :class:`Unexplained` where it does what no rule says."""
         program = self.program
+        now.inline = 0  # a count of the whole process; from it depends who gives way when
         seam = PumpSeam(program.pump, budget=program.budget)
         with seeded(program.scheduler), seam.installed():
             trio.run(self._main, clock=trio.testing.MockClock(autojump_threshold=0))
@@ -202,8 +204,6 @@ class Runner:
                 async with open_supervisor() as outer:
                     await self._drive(outer)
                 await trio.testing.wait_all_tasks_blocked()
-                for each in self.states:
-                    each.root.deadline = math.inf
                 self._check([(self.number, "stop", ("sup",))], math.inf, {}, last=True)
                 nursery.cancel_scope.cancel()
 
