@@ -626,7 +626,7 @@ async def test_a_function_in_a_thread_is_left_behind_when_its_turn_is_cut() -> N
     release.set()
 
 
-class Speechless(Exception):  # noqa: N818 - it stands for what somebody else has named
+class Speechless(Exception):
     """Cannot say what it is."""
 
     def __str__(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import agents
 import pydantic
 import pydantic_ai
 import pytest
@@ -24,6 +24,9 @@ from standby_actors.sessions.asyncio_agents import AsyncioBackend
 from standby_actors.subagent import Subagent, reset_ids, subagent
 from standby_supervision import child, open_supervisor
 from tests.support.model_server import open_model_server, says
+
+# By name: in this folder, type checkers take `agents` for the folder itself.
+agents: Any = importlib.import_module("agents")
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +115,7 @@ async def test_tasks_that_are_left_in_the_loop_are_cancelled_with_it() -> None:
 async def test_a_pydantic_ai_agent_is_asked_remembers_and_is_counted() -> None:
     seen: list[int] = []
 
-    async def answer(messages: list[Any], info: AgentInfo) -> Any:
+    async def answer(messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         seen.append(len(messages))
         for piece in ("It ", "parses."):
             yield piece
@@ -133,7 +136,7 @@ async def test_a_pydantic_ai_agent_is_asked_remembers_and_is_counted() -> None:
 
 
 async def test_its_tools_are_told_of() -> None:
-    async def answer(messages: list[Any], info: AgentInfo) -> Any:
+    async def answer(messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         if len(messages) == 1:
             yield {0: DeltaToolCall("double", '{"number": 21}', tool_call_id="c1")}
         else:
@@ -192,7 +195,7 @@ async def test_an_answer_that_is_a_model_is_the_value() -> None:
 async def test_what_the_library_raises_is_a_turn_with_an_error(
     error: Callable[[], Exception], status: str, kind: str
 ) -> None:
-    async def answer(messages: list[Any], info: AgentInfo) -> Any:
+    async def answer(messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         if True:
             raise error()
         yield ""
@@ -209,7 +212,7 @@ async def test_what_the_library_raises_is_a_turn_with_an_error(
 async def test_a_cut_turn_cancels_the_run_and_keeps_what_was_said(how: str) -> None:
     log: list[str] = []
 
-    async def answer(messages: list[Any], info: AgentInfo) -> Any:
+    async def answer(messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         try:
             yield "It "
             await asyncio.sleep(60)
@@ -236,7 +239,7 @@ async def test_a_cut_turn_cancels_the_run_and_keeps_what_was_said(how: str) -> N
 async def test_it_is_restarted_with_what_it_knew() -> None:
     seen: list[int] = []
 
-    async def answer(messages: list[Any], info: AgentInfo) -> Any:
+    async def answer(messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         seen.append(len(messages))
         yield "yes"
 
@@ -254,7 +257,7 @@ async def test_it_is_restarted_with_what_it_knew() -> None:
 # openai-agents.
 
 
-def over(base_url: str) -> agents.Agent[Any]:
+def over(base_url: str) -> Any:
     agents.set_tracing_disabled(disabled=True)
     client = AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0)
     return agents.Agent(

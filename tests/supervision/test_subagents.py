@@ -75,7 +75,8 @@ async def test_a_mind_that_cannot_be_opened_uses_up_the_intensity(
     autojump_clock: MockClock,
 ) -> None:
     minds = Scripts([[GONE], [GONE]])
-    with pytest.raises(GaveUp):
+
+    async def live() -> None:
         async with open_supervisor(
             child(subagent(scout(), backend=minds), id="scout"), intensity=1, period=60
         ) as tree:
@@ -83,6 +84,9 @@ async def test_a_mind_that_cannot_be_opened_uses_up_the_intensity(
             for each in "abc":
                 await handle.ask(each)
             await tree.join()
+
+    with pytest.raises(GaveUp):
+        await live()
 
 
 async def test_a_plain_agent_is_a_child_too(autojump_clock: MockClock) -> None:

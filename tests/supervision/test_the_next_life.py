@@ -23,6 +23,8 @@ class Waits(Actor):
                 self.stop()
             case "wait":
                 await trio.sleep_forever()
+            case _:
+                pass
         return self.ref.incarnation
 
 
@@ -37,6 +39,8 @@ class Plain(Actor):
                 self.stop()
             case "wait":
                 self.spawn(Waits).tell("wait")
+            case _:
+                pass
         return self.ref.incarnation
 
 
