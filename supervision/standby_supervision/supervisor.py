@@ -587,8 +587,6 @@ class Supervisor(Actor, Overseer):
                 other.state = "restarting"
                 self._again(other)
                 break
-        if len(plan.start) > 1:
-            self._order()  # of those that did not run before
 
     def _failed_attempt(self, record: Record, error: BaseException) -> None:
         if isinstance(error, Ignore):
@@ -618,10 +616,14 @@ class Supervisor(Actor, Overseer):
         """Start a child, first or again; returns what went wrong."""
         point("supervisor.start")
         starter: Reply[Any] = Reply(None)
+        extra = self._cell.extra
+        has_place = extra is not None and record.cell in (extra.children or ())
         error = (
             self._spawn(record, starter) if record.cell is None else self._revive(record, starter)
         )
         if error is None:
+            if not has_place and next(reversed(self.records)) != record.spec.id:
+                self._order()  # before the wait, which a stop of all may cut
             point("supervisor.made")
             record.starter = starter
             # So that a start hook that asks its supervisor is refused, and not timed out.
@@ -866,7 +868,6 @@ class Supervisor(Actor, Overseer):
         if record.state == "restarting":
             return Restarting()
         error = await self._start(record, "debug")
-        self._order()
         if error is None:
             assert record.cell is not None
             return Started(record.cell)

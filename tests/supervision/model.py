@@ -294,11 +294,15 @@ class Run:
             return "finish" if self._can_finish(node) else ""
         return "take" if node.mail and node.phase == "up" else ""
 
-    @staticmethod
-    def _can_finish(node: Node) -> bool:
+    def _can_finish(self, node: Node) -> bool:
         alive = [each for each in node.kids.values() if each.is_alive]
         if not alive:
             return True
+        for each in reversed(node.kids.values()):
+            if each is alive[-1] and not node.is_dynamic:
+                break
+            if not each.is_alive and each.is_open and not self._waits_for_return(each):
+                return True
         for each in alive if node.is_dynamic else alive[-1:]:
             # To be stopped is a kill for a brutal kill, also on its own way out.
             if not each.is_doomed and (not each.is_stopping or not each.spec.shutdown):
@@ -550,9 +554,11 @@ class Run:
 
     def _part_with(self, node: Node) -> None:
         """Give up one that does not live, or leave it to the next life of its supervisor."""
-        assert node.above is not None
-        if not (node.is_static and self._may_return(node.above)):
+        if not self._waits_for_return(node):
             self._close(node)
+
+    def _waits_for_return(self, node: Node) -> bool:
+        return node.is_static and node.above is not None and self._may_return(node.above)
 
     def _close(self, node: Node) -> None:
         """Refuse what waits, and all that comes; also of those that come back with it."""

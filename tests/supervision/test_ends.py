@@ -230,3 +230,31 @@ async def test_the_stop_of_a_supervisor_that_gives_up_is_bounded_by_its_shutdown
         branch["w"].tell("die")
         await branch.ref.join()
         assert trio.current_time() == 2
+
+
+async def test_a_stop_that_cuts_a_restart_by_hand_stops_in_reverse_order_all_the_same(
+    autojump_clock: MockClock,
+) -> None:
+    diaries: dict[str, list[str]] = {}
+    order: list[str] = []
+
+    class Notes(Worker):
+        """Notes that it ends."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__(diaries.setdefault(name, []), 0.5)
+            self.name = name
+
+        def on_stop(self, reason: ExitReason) -> None:  # type: ignore[override]  # at once
+            order.append(self.name)
+
+    async with open_supervisor(child(Notes, "a", id="a"), child(Notes, "b", id="b")) as tree:
+        await tree.terminate_child("a")
+        order.clear()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tree.restart_child, "a")
+            await trio.sleep(0.1)
+            tree.ref.stop()
+            nursery.cancel_scope.cancel()
+        await tree.ref.join()
+    assert order == ["b", "a"]
