@@ -14,7 +14,7 @@ import trio
 from attrs import define, field
 
 from .actor import Actor, started
-from .agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
+from .agent import Agent, Lifetime, LifetimeSource, MindFunction, agent_of, resolve_lifetime
 from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
@@ -88,6 +88,8 @@ class SubagentStart:
     def __init__(self, agent: Agent, **options: Unpack[SubagentOptions]) -> None:
         self.agent = agent
         self.options = options
+        self.lifetime: Lifetime
+        self.source: LifetimeSource
         self.lifetime, self.source = resolve_lifetime(options.get("lifetime"), agent)
         kind = kind_of(OpeningActor)
         self.actor_kind = Kind(

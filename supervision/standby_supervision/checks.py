@@ -199,3 +199,8 @@ def is_number(value: object) -> bool:
 def _is_a(value: object, kind: Any) -> bool:
     """Whether `value` is what its annotation says: callers need not be type-checked."""
     return isinstance(value, kind)
+
+
+def is_text(value: object) -> bool:
+    """Whether `value` is a str: callers need not be type-checked."""
+    return isinstance(value, str)

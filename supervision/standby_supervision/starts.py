@@ -50,7 +50,8 @@ def _name_of(start: Any) -> str:
     while isinstance(made, functools.partial):
         made = made.func
     if inspect.isabstract(made):
-        missing = ", ".join(sorted(made.__abstractmethods__))
+        abstract: frozenset[str] = getattr(made, "__abstractmethods__", frozenset())
+        missing = ", ".join(sorted(abstract))
         raise TypeError(f"{kind.name} is abstract: it does not define {missing}")
     is_function = _is_function(kind.make)
     takes = made if is_function else kind.receive

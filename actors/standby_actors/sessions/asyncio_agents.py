@@ -235,7 +235,7 @@ class OpenAIAgentsSession(_AsyncioSession):
         from agents import Runner
 
         async def play() -> Any:
-            said = [*(self._history or ()), {"role": "user", "content": text}]
+            said: list[Any] = [*(self._history or ()), {"role": "user", "content": text}]
             result = Runner.run_streamed(self.its, said)
             calls: dict[str, ToolCall] = {}
             try:
