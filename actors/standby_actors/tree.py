@@ -253,7 +253,8 @@ def _state(cell: Cell[Any] | None, keeper: Keeper | None) -> State:
     extra = cell.extra
     if extra is not None:
         rare = extra.rare
-        if rare is not None and rare.stuck:
+        # One that waits for a stuck child is not what somebody has to look at.
+        if rare is not None and rare.stuck and cell.block.is_busy(cell):
             return "stuck"
         if extra.stopping or extra.killed:
             return "stopping"
