@@ -34,7 +34,7 @@ from trio.lowlevel import (
 )
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System, changed, youngest
+from .cell import DEAD, HELD, Cell, KeptCell, System, changed, youngest
 from .errors import LeakedScope
 from .reply import REWAIT, VALUE, YIELD, Reply, adopted, now, resolve
 from .traps import CHECKPOINT_TRAP, FAILED, SUCCEEDED, WaitTrap, trap
@@ -247,6 +247,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
         if seam is not None:
             seam.before_turn(block)
         cell = pop()
+        if type(cell) is KeptCell:
+            cell.is_taken = True
         extra = cell.extra
         coro = value = message = None
         is_cut = False
