@@ -228,10 +228,10 @@ class Lives(Mail):
 
         It is given up, or left to the next life of its owner.
         """
-        rare = cell.rare()
+        keeper = cell.keeper
         parent = cell.parent
         assert parent is not None
-        if cell.mailbox is DEAD or rare.keeper is None or not rare.keeper.keeps(cell, cell.args):
+        if cell.mailbox is DEAD or keeper is None or not keeper.keeps(cell, cell.args):
             self.forsake(cell)
             return
         assert parent.extra is not None

@@ -132,7 +132,7 @@ class Record:
     is_static: bool = False
     """Whether it stands in the specification that its supervisor is made of, so that
     the next life of that one brings it back."""
-    below: dict[str, Cell[Any]] | None = None
+    below: dict[str, KeptCell[Any]] | None = None
     """The static children of a supervisor, by id: the same refs for all its lives."""
 
     @property
@@ -297,10 +297,10 @@ class Supervisor(Actor, Overseer):
             record.is_static = above is not None and spec.restart != "temporary"
             cell = known.get(spec.id)
             if cell is not None:
-                keeper = cell.rare().keeper
+                keeper = cell.keeper
                 if isinstance(keeper, Record):
                     record.below = keeper.below
-                cell.rare().keeper = record
+                cell.keeper = record
                 record.cell = cell
                 record.is_new = True
             error = await self._start(record, "info")
@@ -318,10 +318,10 @@ class Supervisor(Actor, Overseer):
 
     def _above(self) -> Record | None:
         """What the supervisor above knows this one by; None for the top."""
-        keeper = self._cell.rare().keeper
+        keeper = self._cell.keeper
         return keeper if isinstance(keeper, Record) else None
 
-    def _bring_back(self) -> dict[str, Cell[Any]]:
+    def _bring_back(self) -> dict[str, KeptCell[Any]]:
         """The children of an earlier life that are to live again, under the names of this one.
 
         Raises:
@@ -330,7 +330,7 @@ class Supervisor(Actor, Overseer):
         above = self._above()
         if above is None:
             return {}
-        known: dict[str, Cell[Any]] = {}
+        known: dict[str, KeptCell[Any]] = {}
         moves: dict[Cell[Any], str | None] = {}
         for spec in self.spec.children:
             cell = (above.below or {}).get(spec.id)
