@@ -21,7 +21,7 @@ from trio.lowlevel import Task, checkpoint, enable_ki_protection
 
 from .errors import ActorStopped, AskCycle, MailboxFull
 from .exits import Crashed, Down, Exit, ExitReason, Killed, NoProcess, Normal, Shutdown, Stuck
-from .kind import Kind, SpawnOptions, kind_of, no_actor
+from .kind import Kind, SpawnOptions, kind_of, kinds, no_actor
 from .later import Later
 from .pinned import Pinned
 from .ref import Ref
@@ -617,7 +617,7 @@ class Cell(Ref[M_contra]):
         if self.begins_nothing:
             raise self.stopped_error()
         block = self.block
-        kind = kind_of(actor)
+        kind = kinds.get(actor) or kind_of(actor)
         name = None
         if options:
             name = options.get("name")
@@ -632,7 +632,8 @@ class Cell(Ref[M_contra]):
             if name is not None:
                 block.names.check_free(name)
         instance = kind.make(*args)
-        if self.begins_nothing:
+        extra = self.extra
+        if self.mailbox is DEAD or (extra is not None and (extra.stopping or extra.killed)):
             raise self.stopped_error()  # the constructor has ended who would own it
         child: Cell[Any]
         if keeper is None and label is None:
@@ -661,10 +662,12 @@ class Cell(Ref[M_contra]):
             child.grow().context = context
         if name is not None:
             block.names.register(name, child)
-        extra = self.extra or self.grow()
-        if extra.children is None:
-            extra.children = {}
-        extra.children[child] = None
+        extra = extra or self.extra or self.grow()
+        children = extra.children
+        if children is None:
+            extra.children = {child: None}
+        else:
+            children[child] = None
         if not link:
             child.rare().unlinked = True
         if block.stream.listeners:

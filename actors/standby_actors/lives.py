@@ -36,6 +36,9 @@ from .timers import Timers
 
 logger = logging.getLogger("standby")
 
+CRASHES = (Crashed, Linked)
+"""As a tuple: a union would be made anew for each end."""
+
 
 class Lives(Mail):
     """The beginnings and ends of the lives in a block."""
@@ -149,7 +152,7 @@ class Lives(Mail):
                 keeper.lost(cell, reason)
             return
         # One link a pair: an owner that has linked itself once more has been told.
-        if not told and (parent.kind.trap_exits or isinstance(reason, Crashed | Linked)):
+        if not told and (parent.kind.trap_exits or isinstance(reason, CRASHES)):
             self._tell_linked_owner(cell, parent, reason)
 
     def _keep_mail(self, cell: KeptCell[Any]) -> None:

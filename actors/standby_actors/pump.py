@@ -301,6 +301,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 block.running = cell
                 block.batch = batch
                 block.rest = rest
+                left = -1
                 try:
                     for message in rest:
                         turns += 1
@@ -317,6 +318,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                             run(receive, actor, message)
                         if turns >= limit:
                             break
+                    else:
+                        left = 0
                 # The cell: here an exception of a plain handler becomes a value.
                 except BaseException as error:
                     block.failed(cell, error, message)
@@ -342,8 +345,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     else:
                         _after_turn(block, cell, batch, rest)
                 elif cell.mailbox is batch:
-                    left = rest.__length_hint__()
-                    if left:
+                    if left and (left := rest.__length_hint__()):
                         _leave_early(block, cell, batch, len(batch) - left)
                     else:
                         cell.mailbox = None

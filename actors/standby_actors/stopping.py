@@ -15,8 +15,8 @@ from trio.lowlevel import enable_ki_protection
 
 from . import traps
 from .cell import Cell, System, youngest
-from .exits import Crashed, ExitReason, Killed, Linked, Shutdown, Stuck
-from .lives import Lives, is_stuck
+from .exits import ExitReason, Killed, Shutdown, Stuck
+from .lives import CRASHES, Lives, is_stuck
 from .reply import ERROR, resolve
 from .tree import await_frames
 
@@ -205,7 +205,7 @@ class Stopping(Lives):
         if extra.killed:
             return
         extra.killed = extra.alert = True
-        if not isinstance(extra.reason, Crashed | Linked):
+        if not isinstance(extra.reason, CRASHES):
             extra.reason = reason
         self.take_no_more(cell)
         if self.is_busy(cell):

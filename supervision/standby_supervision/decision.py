@@ -62,9 +62,13 @@ class Steps(msgspec.Struct, frozen=True):
     start: tuple[str, ...]
 
 
+NORMAL = (Normal, Shutdown)
+"""As a tuple: a union would be made anew for each end."""
+
+
 def is_normal(reason: ExitReason) -> bool:
     """Whether `reason` is one that a transient child is not restarted for."""
-    return isinstance(reason, Normal | Shutdown)
+    return isinstance(reason, NORMAL)
 
 
 def wants_restart(restart: Restart, normally: bool) -> bool:
@@ -170,6 +174,6 @@ def is_expected(
         >>> is_expected("permanent", 5.0, Normal())
         False
     """
-    if restart != "permanent" and isinstance(reason, Normal | Shutdown):
+    if restart != "permanent" and isinstance(reason, NORMAL):
         return True
     return isinstance(reason, Killed if shutdown in ("brutal_kill", 0) else Shutdown)
