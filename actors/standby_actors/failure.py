@@ -61,7 +61,8 @@ def judge(error: BaseException, cut: Cut) -> Verdict:
         >>> judge(KeyError(1), "killed")
         WasCut(masked=KeyError(1))
     """
-    if cut == "no" and isinstance(error, Exception) and not isinstance(error, ExceptionGroup):
+    is_group = isinstance(error, BaseExceptionGroup)
+    if cut == "no" and not is_group and isinstance(error, Exception):
         return Crash(error)  # as nearly all; what follows would say the same, and takes longer
     if isinstance(error, BaseExceptionGroup):
         cancelled, rest = error.split(trio.Cancelled)
