@@ -113,12 +113,9 @@ class Actor:
             from .subagent import spawn_in, start_of
 
             return spawn_in(self._cell, start_of(actor, cast("Any", options)), link)
-        return self._cell.spawn(
-            actor,
-            args,
-            link,
-            **options,
-        )
+        cell: Any = self.ref  # not by the property: the way of very many
+        spawned: Ref[Any] = cell.spawn(actor, args, link, **options)
+        return spawned
 
     @overload
     async def start(
@@ -197,7 +194,8 @@ class Actor:
 
         The answer of this handler reaches its asker after the stop hook has run.
         """
-        self._cell.leave(reason)
+        cell: Any = self.ref
+        cell.leave(reason)
 
     def continue_with(self, what: Any) -> None:
         """Have ``on_continue(what)`` called before any further message (OTP's continue)."""

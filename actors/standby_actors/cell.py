@@ -13,7 +13,7 @@ from gc import get_referents
 from itertools import chain
 from operator import is_not
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
 
 import msgspec
 from trio import CancelScope
@@ -21,7 +21,7 @@ from trio.lowlevel import Task, checkpoint, enable_ki_protection
 
 from .errors import ActorStopped, AskCycle, MailboxFull
 from .exits import Crashed, Down, Exit, ExitReason, Killed, NoProcess, Normal, Shutdown, Stuck
-from .kind import Kind, Overflow, StopMode, kind_of, no_actor
+from .kind import Kind, SpawnOptions, kind_of, kinds, no_actor
 from .later import Later
 from .pinned import Pinned
 from .ref import Ref
@@ -161,6 +161,14 @@ class Keeper(Protocol):
         """Hear that a life has ended, when everything about it is over."""
         ...
 
+    def replaced(self, cell: Cell[Any], error: BaseException) -> Any | None:
+        """The instance of the next life of `cell`, whose handler has just raised `error`.
+
+        Asked only where nothing but the instance has to be given up.  None, and nothing
+        has changed, where it is not as simple as that: the life then ends in order.
+        """
+        ...
+
     def child_status(self, now: float | None) -> ChildStatus:
         """What the supervisor knows of the child.
 
@@ -188,11 +196,7 @@ class Rare(msgspec.Struct, eq=False):
     """Children of its last life that its next one brings back; their mail waits."""
     handled_start: bool = True
     """Whether the start hook is done, so that the stop hook is owed."""
-    incarnation: int = 1
     joiners: list[Reply[Any]] | None = None
-    keeper: Keeper | None = None
-    label: str | None = None
-    """What its path calls it, where it has no name: its id among its siblings."""
     laters: dict[Later[Any], None] | None = None
     left: Any = None
     """What one life leaves to the next."""
@@ -305,6 +309,12 @@ class Cell(Ref[M_contra]):
     first reads a path, it would depend on who listens."""
     parent: Cell[Any] | None
 
+    # Of those that are no :class:`KeptCell`.
+    keeper: Keeper | None = None
+    """Who brings it back to life."""
+    label: str | None = None
+    """What its path calls it, where it has no name: its id among its siblings."""
+
     def __repr__(self) -> str:
         return f"<Ref {self.path}{'' if self.is_alive else ' ended'}>"
 
@@ -316,8 +326,7 @@ class Cell(Ref[M_contra]):
     @property
     def is_kept(self) -> bool:
         """Whether somebody may give it another life."""
-        rare = self.extra.rare if self.extra is not None else None
-        return rare is not None and rare.keeper is not None
+        return self.keeper is not None
 
     def rare(self) -> Rare:
         """The :class:`Rare`, made on first use."""
@@ -341,16 +350,17 @@ class Cell(Ref[M_contra]):
     def own_name(self) -> str:
         """The last part of its path."""
         rare = self.extra.rare if self.extra is not None else None
-        if rare is not None and (rare.name or rare.label):
-            return rare.name or str(rare.label)
+        if rare is not None and rare.name:
+            return rare.name
+        if self.label:
+            return self.label
         if self.parent is None:
             return self.block.name
         return f"{self.kind.name}#{self.number}"
 
     @property
     def incarnation(self) -> int:
-        extra = self.extra
-        return extra.rare.incarnation if extra is not None and extra.rare is not None else 1
+        return 1
 
     @property
     def is_alive(self) -> bool:
@@ -360,6 +370,17 @@ class Cell(Ref[M_contra]):
     def is_closed(self) -> bool:
         """Whether it takes no message, in this life nor in another."""
         return self.mailbox is DEAD
+
+    @property
+    def just_ends(self) -> bool:
+        """Whether to stop it is to end it: it is idle, and neither a hook nor a rule says more."""
+        kind = self.kind
+        return (
+            self.extra is None
+            and self.mailbox is None
+            and kind.on_stop is None
+            and kind.shutdown > 0  # with none at all a stop is a kill
+        )
 
     @property
     def begins_nothing(self) -> bool:
@@ -377,7 +398,7 @@ class Cell(Ref[M_contra]):
         rare = self.rare()
         pin = rare.pin
         # One for each life: it waits for the end of that, and nobody could take it off.
-        if pin is None or pin.incarnation != rare.incarnation:
+        if pin is None or pin.incarnation != self.incarnation:
             pin = rare.pin = Pinned(self)
         return pin
 
@@ -493,6 +514,8 @@ class Cell(Ref[M_contra]):
         if self.mailbox is None and kind.plain and len(block.stack) < INLINE_DEPTH:
             box: list[Any] = []
             self.mailbox = box
+            if type(self) is KeptCell:
+                self.is_taken = True
             extra = self.extra
             if extra is not None and extra.context is not None:
                 context, own = extra.context, True
@@ -578,20 +601,13 @@ class Cell(Ref[M_contra]):
         keeper: Keeper | None = None,
         label: str | None = None,
         /,
-        *,
-        name: str | None = None,
-        capacity: float | None = None,
-        overflow: Overflow | None = None,
-        shutdown: float | None = None,
-        start_timeout: float | None = None,
-        stop_mode: StopMode | None = None,
-        dedicated: bool | None = None,
+        **options: Unpack[SpawnOptions],
     ) -> Cell[Any]:
         """Start a child.  Raised errors leave nothing behind.
 
         Args:
             keeper: who may bring it back to life; then nobody else hears of its crash.
-            label: what its path ends with where it has no name.
+            label: what its path calls it, where it has no name.
 
         Raises:
             ActorStopped: this actor, or block, is stopping or has ended.
@@ -601,24 +617,34 @@ class Cell(Ref[M_contra]):
         if self.begins_nothing:
             raise self.stopped_error()
         block = self.block
-        kind = kind_of(actor)
-        if (
-            capacity is not None
-            or overflow is not None
-            or shutdown is not None
-            or start_timeout is not None
-            or stop_mode is not None
-            or dedicated is not None
-        ):
+        kind = kinds.get(actor) or kind_of(actor)
+        name = None
+        if options:
+            name = options.get("name")
             kind = kind.with_options(
-                capacity, overflow, shutdown, start_timeout, stop_mode, dedicated
+                options.get("capacity"),
+                options.get("overflow"),
+                options.get("shutdown"),
+                options.get("start_timeout"),
+                options.get("stop_mode"),
+                options.get("dedicated"),
             )
-        if name is not None:
-            block.names.check_free(name)
+            if name is not None:
+                block.names.check_free(name)
         instance = kind.make(*args)
-        if self.begins_nothing:
+        extra = self.extra
+        if self.mailbox is DEAD or (extra is not None and (extra.stopping or extra.killed)):
             raise self.stopped_error()  # the constructor has ended who would own it
-        child: Cell[Any] = block.cell() if keeper is None else KeptCell()
+        child: Cell[Any]
+        if keeper is None and label is None:
+            child = block.cell()
+        else:
+            kept: KeptCell[Any] = KeptCell()
+            child = kept
+            kept.keeper = keeper
+            kept.label = label
+            kept.lives = 1
+            kept.is_taken = False
         child.block = block
         child.kind = kind
         child.mailbox = None
@@ -636,16 +662,14 @@ class Cell(Ref[M_contra]):
             child.grow().context = context
         if name is not None:
             block.names.register(name, child)
-        extra = self.extra or self.grow()
-        if extra.children is None:
-            extra.children = {}
-        extra.children[child] = None
+        extra = extra or self.extra or self.grow()
+        children = extra.children
+        if children is None:
+            extra.children = {child: None}
+        else:
+            children[child] = None
         if not link:
             child.rare().unlinked = True
-        if keeper is not None:
-            child.rare().keeper = keeper
-        if label is not None:
-            child.rare().label = label
         if block.stream.listeners:
             block.emit("actor.spawned", child, kind=kind.name)
         if kind.on_start is not None or kind.dedicated:
@@ -661,7 +685,7 @@ class Cell(Ref[M_contra]):
         # A plain handler that one of its own asks runs may order it: that does not wait.
         if self.mailbox is not None and not self.block.stack and current_cell() is self:
             raise AskCycle(self.path, (self.path, self.path))
-        if self.extra is None and self.mailbox is None and self.kind.on_stop is None:
+        if self.just_ends:
             self.block.end(self, reason or _SHUTDOWN)
             return resolved(self.args)
         self.block.begin_stop(self, reason or _SHUTDOWN)
@@ -817,7 +841,19 @@ class KeptCell(Cell[M_contra]):
     must not get what the old one had in mind.
     """
 
-    __slots__ = ()
+    __slots__ = ("is_taken", "keeper", "label", "lives")
+
+    keeper: Keeper | None
+    label: str | None
+    lives: int
+    """How many it has had, this one included."""
+    is_taken: bool
+    """Whether a message that comes may be its own, or come between two lives: set when a
+    turn begins or a life ends, and taken back by the first look that finds neither."""
+
+    @property
+    def incarnation(self) -> int:
+        return self.lives
 
     @enable_ki_protection
     def tell(self, message: M_contra, /) -> None:
@@ -828,18 +864,45 @@ class KeptCell(Cell[M_contra]):
             block.runq.append(self)
             if block.parked is not None:
                 block.wake()
-            return
-        block = self.block
-        if block.running is self or block.stepping is self or self._has_own_task():
-            self._tell_itself(message)
+        elif self.is_taken and self._takes(message):
+            pass
         elif len(mailbox) < self.kind.capacity:
             mailbox.append(message)
         else:
             self._put_over(message)
 
-    def _has_own_task(self) -> bool:
-        extra = self.extra
-        return extra is not None and extra.worker is not None and current_cell() is self
+    def _takes(self, message: Any) -> bool:
+        """Look closer at a message that comes in a turn, or between two lives.
+
+        Returns whether it has been dealt with.
+        """
+        if self.actor is None:
+            if (
+                type(message) is Reply
+                and message.target is self
+                and self.mailbox is not DEAD
+                and self.keeper is not None
+                and self.keeper.when_down == "fail"
+            ):
+                resolve(message, self.stopped_error(), ERROR)
+                return True
+            return False
+        if self._speaks():
+            self._tell_itself(message)
+            return True
+        return False
+
+    def _speaks(self) -> bool:
+        """Whether what runs now is this actor's handler, and nobody whom that asks."""
+        block = self.block
+        if block.stack:
+            return block.stack[-1] is self
+        if block.running is self or block.stepping is self:
+            return True
+        if self.extra is not None and self.extra.worker is not None:
+            return current_cell() is self
+        self.is_taken = False
+        return False
 
     def _tell_itself(self, message: Any) -> None:
         # In an envelope of its own: somebody else may have told it the very same object.
@@ -848,23 +911,12 @@ class KeptCell(Cell[M_contra]):
         if rare.own is None:
             rare.own = []
         remember(rare.own, envelope, self.mailbox)
-        if envelope is message:
-            told: Any = envelope
-            super().tell(told)
-        elif len(self.mailbox) < self.kind.capacity:
+        if len(self.mailbox) < self.kind.capacity:
             self.mailbox.append(envelope)
+        elif envelope is message:
+            self._put_over(envelope)
         else:
             self.put(envelope)
-
-    @enable_ki_protection
-    def ask(self, message: Any, /, *, timeout: float | None = None) -> Reply[Any]:
-        if self.actor is None and self.mailbox is not DEAD:
-            rare = self.rare()
-            if rare.keeper is not None and rare.keeper.when_down == "fail":
-                reply: Reply[Any] = Reply(message, self)
-                resolve(reply, self.stopped_error(), ERROR)
-                return reply
-        return super().ask(message, timeout=timeout)
 
 
 def changed(context: Context, block: Block) -> bool:

@@ -207,7 +207,8 @@ USER_METHODS = (
     "on_receive_timeout",
     "inspect_state",
 )
-_kinds: dict[Any, Kind] = {}
+kinds: dict[Any, Kind] = {}
+"""What :func:`kind_of` has worked out."""
 KINDS_KEPT = 4096
 """Kinds that are remembered; beyond, all are worked out anew."""
 
@@ -218,17 +219,17 @@ def kind_of(actor: Any) -> Kind:
     Raises:
         TypeError: it is neither; the message says what is missing.
     """
-    kind = _kinds.get(actor)
+    kind = kinds.get(actor)
     if kind is None:
         if isinstance(actor, type):
             kind = _class_kind(actor)
         else:
             # What stands for an actor class, as an agent does, brings its kind.
             kind = getattr(actor, "actor_kind", None) or _function_kind(actor)
-        if len(_kinds) >= KINDS_KEPT:
+        if len(kinds) >= KINDS_KEPT:
             # Closures and partials are new each time, and so would be kept for ever.
-            _kinds.clear()
-        _kinds[actor] = kind
+            kinds.clear()
+        kinds[actor] = kind
     return kind
 
 

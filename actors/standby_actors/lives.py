@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from .cell import DEAD, Cell, System
+from .cell import DEAD, Cell, KeptCell, System
 from .chaos import point
 from .errors import StartTimeout
 from .exits import (
@@ -35,6 +35,9 @@ from .reply import ERROR, Reply, resolve
 from .timers import Timers
 
 logger = logging.getLogger("standby")
+
+CRASHES = (Crashed, Linked)
+"""As a tuple: a union would be made anew for each end."""
 
 
 class Lives(Mail):
@@ -115,12 +118,14 @@ class Lives(Mail):
         if cell.actor is None:
             return
         extra = cell.extra
-        keeper = extra.rare.keeper if extra is not None and extra.rare is not None else None
+        kept = cell if type(cell) is KeptCell else None
+        keeper = kept.keeper if kept is not None else None
         is_kept = keeper is not None and keeper.keeps(cell, reason)
         cell.actor = None
         cell.args = reason
         if is_kept:
-            self._keep_mail(cell)
+            assert kept is not None
+            self._keep_mail(kept)
         else:
             if cell.mailbox is not None and cell.mailbox is not DEAD:
                 self.drain(cell)
@@ -143,27 +148,31 @@ class Lives(Mail):
         if (above.stopping or above.killed) and not above.advancing:
             self.enqueue(parent)
         if keeper is not None:
-            if not cell.rare().quit:
+            if extra is None or extra.rare is None or not extra.rare.quit:
                 keeper.lost(cell, reason)
             return
         # One link a pair: an owner that has linked itself once more has been told.
-        if not told and (parent.kind.trap_exits or isinstance(reason, Crashed | Linked)):
+        if not told and (parent.kind.trap_exits or isinstance(reason, CRASHES)):
             self._tell_linked_owner(cell, parent, reason)
 
-    def _keep_mail(self, cell: Cell[Any]) -> None:
+    def _keep_mail(self, cell: KeptCell[Any]) -> None:
         """Let what waits for an ended life wait for the next one, in its order."""
         self.take_no_more(cell)
-        rare = cell.rare()
+        cell.is_taken = True
         # A list of its own: whoever takes from the old one, and takes out of it what he
         # has taken, must not count in what is left.
         mailbox = cell.mailbox[self.handled(cell) :]
-        extra = cell.extra
-        assert extra is not None
-        extra.offset = 0
-        extra.rest = None
         if self.batch is cell.mailbox:
             self.batch = None
         cell.mailbox = mailbox
+        extra = cell.extra
+        if extra is None:
+            return
+        extra.offset = 0
+        extra.rest = None
+        rare = extra.rare
+        if rare is None:
+            return
         if rare.own or rare.pinned:
             self._drop_bound(cell, mailbox, rare.own or (), rare.pinned or ())
         rare.own = rare.pinned = None
@@ -222,10 +231,10 @@ class Lives(Mail):
 
         It is given up, or left to the next life of its owner.
         """
-        rare = cell.rare()
+        keeper = cell.keeper
         parent = cell.parent
         assert parent is not None
-        if cell.mailbox is DEAD or rare.keeper is None or not rare.keeper.keeps(cell, cell.args):
+        if cell.mailbox is DEAD or keeper is None or not keeper.keeps(cell, cell.args):
             self.forsake(cell)
             return
         assert parent.extra is not None
@@ -275,7 +284,7 @@ class Lives(Mail):
 
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""
-        if cell.rare().keeper is not None:
+        if cell.keeper is not None:
             return  # it hears of the end of the life
         if cell.parent is self.root:
             self.record(error, cell.path)
@@ -330,20 +339,24 @@ class Lives(Mail):
             known = {each: None for each in order if each in children and not is_stuck(each)}
             extra.children = {each: None for each in children if each not in known} | known
 
-    def revive(self, cell: Cell[Any], args: tuple[Any, ...], starter: Reply[Any] | None) -> None:
+    def revive(
+        self, cell: KeptCell[Any], args: tuple[Any, ...], starter: Reply[Any] | None
+    ) -> None:
         """Give `cell`, whose life has ended, another one, with what waits in its mailbox.
 
         Raises whatever making the instance raises; the cell is then as it was.
         """
         assert cell.actor is None
-        extra = cell.extra or cell.grow()
-        rare = cell.rare()
+        extra = cell.extra
+        rare = extra.rare if extra is not None else None
         parent = cell.parent
         assert parent is not None
         if parent.begins_nothing:
             raise parent.stopped_error()
-        context = extra.context if extra.context is not None else self.base.copy()
-        name = rare.name if cell.mailbox is DEAD else None
+        context = extra.context if extra is not None else None
+        if context is None:
+            context = self.base.copy()
+        name = rare.name if rare is not None and cell.mailbox is DEAD else None
         if name is not None:
             self.names.check_free(name)
         self.making = cell
@@ -358,17 +371,21 @@ class Lives(Mail):
         except AttributeError:
             raise no_actor(cell.kind, actor) from None
         if name is not None:
+            assert rare is not None
             rare.name = None
             self.names.register(name, cell)
-        extra.killed = extra.stopping = extra.interrupted = False
-        extra.hooked = extra.drop = extra.advancing = extra.doomed = False
-        extra.reason = None
-        extra.leaving = False
-        rare.quit = rare.stuck = False
-        rare.handled_start = True
-        rare.start_error = rare.deadline = None
-        rare.incarnation += 1
-        extra.alert = extra.suspended or bool(rare.senders) or bool(extra.system)
+        if rare is not None:
+            rare.quit = rare.stuck = False
+            rare.handled_start = True
+            rare.start_error = rare.deadline = None
+        if extra is not None:
+            extra.killed = extra.stopping = extra.interrupted = False
+            extra.hooked = extra.drop = extra.advancing = extra.doomed = False
+            extra.leaving = False
+            extra.reason = None
+            waits = extra.suspended or bool(extra.system)
+            extra.alert = waits or (rare is not None and bool(rare.senders))
+        cell.lives += 1
         cell.args = None
         cell.actor = actor
         if cell.mailbox is DEAD:
@@ -384,7 +401,7 @@ class Lives(Mail):
         if cell.kind.on_start is not None or cell.kind.dedicated:
             self.schedule_start(cell, starter)
             return
-        if cell.mailbox or extra.alert:
+        if cell.mailbox or (extra is not None and extra.alert):
             self.enqueue(cell)
         else:
             cell.mailbox = None

@@ -195,8 +195,7 @@ class Mail:
 
     def take_no_more(self, cell: Cell[Any]) -> None:
         """Begin nothing new in this life of `cell`; refuse its mail, unless it may get another."""
-        extra = cell.extra
-        if extra is None or extra.rare is None or extra.rare.keeper is None:
+        if cell.keeper is None:
             self.drain(cell)
             return
         if cell.mailbox is None:

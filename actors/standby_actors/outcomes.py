@@ -10,7 +10,8 @@ import logging
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from .cell import HELD, Cell, System, asked
+from . import chaos
+from .cell import HELD, Cell, KeptCell, System, asked
 from .errors import ActorStopped, AskTimeout
 from .exits import Crashed, Killed
 from .failure import Crash, Fatal, WasCut, described, judge
@@ -126,11 +127,12 @@ class Outcomes(Stopping):
 
     def _is_offered_again(self, cell: Cell[Any], message: Any) -> bool:
         """Whether the message that crashed `cell` is kept for its next life."""
-        rare = cell.extra.rare if cell.extra is not None else None
-        if rare is None or rare.keeper is None or not rare.keeper.redeliver:
+        keeper = cell.keeper
+        if keeper is None or not keeper.redeliver:
             return False
         if type(message) is System or cell.extra is None or cell.extra.stopping:
             return False
+        rare = cell.rare()
         if type(message) is Reply and (
             message in (rare.own or ()) or message in (rare.pinned or ())
         ):
@@ -139,7 +141,7 @@ class Outcomes(Stopping):
             rare.tried = 0
         rare.again = message
         rare.tried += 1
-        if rare.tried <= rare.keeper.redeliver:
+        if rare.tried <= keeper.redeliver:
             return True
         rare.again = None
         if type(message) is not Reply:
@@ -164,6 +166,8 @@ class Outcomes(Stopping):
         self.crashes += 1
         if self.stream.listeners:
             self.emit("actor.crashed", cell, error=described(error))
+        elif type(cell) is KeptCell and self._lives_on(cell, error):
+            return
         extra = cell.extra
         assert extra is not None
         if extra.rare is not None and not extra.rare.handled_start:
@@ -173,6 +177,46 @@ class Outcomes(Stopping):
         if cell.actor is not None:
             extra.reason = Crashed(error)
             self.begin_stop(cell, extra.reason, own=True)
+
+    def _lives_on(self, cell: KeptCell[Any], error: BaseException) -> bool:
+        """Give a crashed actor its next life on the spot, if all there is to do is that.
+
+        Most that crash have no children, no hooks, nobody who watches them, and made
+        no promise: to end such a life in order is to forget the instance.  Its mailbox
+        and what is being taken from it stay as they are.
+        """
+        extra = cell.extra
+        kind = cell.kind
+        keeper = cell.keeper
+        if (
+            keeper is None
+            or cell.actor is None
+            or extra is None
+            or extra.rare is not None
+            or extra.alert
+            or extra.interrupted
+            or extra.children
+            or extra.context is not None
+            or extra.is_waiting()
+            or kind.on_start is not None
+            or kind.on_stop is not None
+            or kind.dedicated
+            or chaos.hook is not None
+        ):
+            return False
+        running, self.running = self.running, None
+        stepping, self.stepping = self.stepping, None
+        self.making = cell
+        try:
+            instance = keeper.replaced(cell, error)
+        finally:
+            self.making = None
+            self.running, self.stepping = running, stepping
+        if instance is None:
+            return False
+        cell.actor = instance
+        cell.lives += 1
+        return True
 
     def condemn(self, cell: Cell[Any], error: BaseException) -> None:
         """Make `error` the crash of a kept `cell`, and kill it for that."""

@@ -34,7 +34,7 @@ from trio.lowlevel import (
 )
 
 from . import traps
-from .cell import DEAD, HELD, Cell, System, changed, youngest
+from .cell import DEAD, HELD, Cell, KeptCell, System, changed, youngest
 from .errors import LeakedScope
 from .reply import REWAIT, VALUE, YIELD, Reply, adopted, now, resolve
 from .traps import CHECKPOINT_TRAP, FAILED, SUCCEEDED, WaitTrap, trap
@@ -247,6 +247,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
         if seam is not None:
             seam.before_turn(block)
         cell = pop()
+        if type(cell) is KeptCell:
+            cell.is_taken = True
         extra = cell.extra
         coro = value = message = None
         is_cut = False
@@ -299,6 +301,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                 block.running = cell
                 block.batch = batch
                 block.rest = rest
+                left = -1
                 try:
                     for message in rest:
                         turns += 1
@@ -315,6 +318,8 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                             run(receive, actor, message)
                         if turns >= limit:
                             break
+                    else:
+                        left = 0
                 # The cell: here an exception of a plain handler becomes a value.
                 except BaseException as error:
                     block.failed(cell, error, message)
@@ -340,8 +345,7 @@ async def _serve(block: Block, me: Task, scope: trio.CancelScope) -> bool:
                     else:
                         _after_turn(block, cell, batch, rest)
                 elif cell.mailbox is batch:
-                    left = rest.__length_hint__()
-                    if left:
+                    if left and (left := rest.__length_hint__()):
                         _leave_early(block, cell, batch, len(batch) - left)
                     else:
                         cell.mailbox = None

@@ -15,8 +15,8 @@ from trio.lowlevel import enable_ki_protection
 
 from . import traps
 from .cell import Cell, System, youngest
-from .exits import Crashed, ExitReason, Killed, Linked, Shutdown, Stuck
-from .lives import Lives, is_stuck
+from .exits import ExitReason, Killed, Shutdown, Stuck
+from .lives import CRASHES, Lives, is_stuck
 from .reply import ERROR, resolve
 from .tree import await_frames
 
@@ -115,6 +115,9 @@ class Stopping(Lives):
             extra.advancing = True
             if kind.stops_together:
                 for child in list(children):
+                    if child.just_ends:
+                        self.end(child, _SHUTDOWN)
+                        continue
                     self.begin_stop(child, _SHUTDOWN)
                     self.forsake(child)
             else:
@@ -141,7 +144,7 @@ class Stopping(Lives):
             if not children:
                 return
             child = youngest(children)
-            if child.extra is None and child.mailbox is None and child.kind.on_stop is None:
+            if child.just_ends:
                 self.end(child, _SHUTDOWN)
             elif child.actor is None:
                 self.part_with(child)
@@ -202,7 +205,7 @@ class Stopping(Lives):
         if extra.killed:
             return
         extra.killed = extra.alert = True
-        if not isinstance(extra.reason, Crashed | Linked):
+        if not isinstance(extra.reason, CRASHES):
             extra.reason = reason
         self.take_no_more(cell)
         if self.is_busy(cell):
@@ -317,7 +320,7 @@ class Stopping(Lives):
         rare = cell.rare()
         self.names.forget(cell, rare.name, rare.groups)
         assert cell.extra is not None
-        if rare.keeper is not None and not rare.keeper.keeps(cell, cell.extra.reason or Killed()):
+        if cell.keeper is not None and not cell.keeper.keeps(cell, cell.extra.reason or Killed()):
             self.drain(cell)  # there will be no next life to handle it
         stoppers, rare.stoppers = rare.stoppers, None
         for stopper in stoppers or ():

@@ -151,8 +151,8 @@ def _snapshot(seen: _Seen, children: tuple[Snapshot, ...]) -> Snapshot:
             child=keeper.child_status(now),
         )
     extra = cell.extra
-    if keeper is None and extra is not None and extra.rare is not None:
-        keeper = extra.rare.keeper
+    if keeper is None:
+        keeper = cell.keeper
     role: Role = "block" if cell.parent is None else keeper.role if keeper else "worker"
     supervisor: SupervisorStatus | None = None
     if isinstance(cell.actor, Overseer):

@@ -7,7 +7,8 @@ journal, compared in a test, and replayed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Sequence, Sized
 from typing import Literal
 
 import msgspec
@@ -61,9 +62,13 @@ class Steps(msgspec.Struct, frozen=True):
     start: tuple[str, ...]
 
 
+NORMAL = (Normal, Shutdown)
+"""As a tuple: a union would be made anew for each end."""
+
+
 def is_normal(reason: ExitReason) -> bool:
     """Whether `reason` is one that a transient child is not restarted for."""
-    return isinstance(reason, Normal | Shutdown)
+    return isinstance(reason, NORMAL)
 
 
 def wants_restart(restart: Restart, normally: bool) -> bool:
@@ -76,23 +81,29 @@ def is_reported(restart: Restart, normally: bool) -> bool:
     return restart == "permanent" or not normally
 
 
-def count(restarts: Sequence[float], now: float, period: float) -> tuple[float, ...]:
-    """The restarts that still count at `now`, this one included.
+def count(restarts: deque[float], now: float, period: float) -> None:
+    """Add one at `now` to the restarts that count, and forget those that no longer do.
 
-    The window is inclusive: one that is exactly `period` seconds old counts.
+    The window is inclusive: one that is exactly `period` seconds old counts.  In
+    place, as a supervisor may be allowed very many.
 
     Examples:
-        >>> count([0.0, 4.0], now=5.0, period=5.0)
-        (0.0, 4.0, 5.0)
-        >>> count([0.0, 4.0], now=5.1, period=5.0)
-        (4.0, 5.1)
+        >>> restarts = deque([0.0, 4.0])
+        >>> count(restarts, now=5.0, period=5.0)
+        >>> restarts
+        deque([0.0, 4.0, 5.0])
+        >>> count(restarts, now=5.1, period=5.0)
+        >>> restarts
+        deque([4.0, 5.0, 5.1])
     """
-    return (*(each for each in restarts if now - each <= period), now)
+    while restarts and now - restarts[0] > period:
+        restarts.popleft()
+    restarts.append(now)
 
 
 def decide(
     fallen: Fallen,
-    restarts: Sequence[float],
+    restarts: Sized,
     *,
     intensity: int | None,
     period: float,
@@ -163,6 +174,6 @@ def is_expected(
         >>> is_expected("permanent", 5.0, Normal())
         False
     """
-    if restart != "permanent" and isinstance(reason, Normal | Shutdown):
+    if restart != "permanent" and isinstance(reason, NORMAL):
         return True
     return isinstance(reason, Killed if shutdown in ("brutal_kill", 0) else Shutdown)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import math
 import random
+from collections import deque
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import trio
@@ -30,7 +31,7 @@ from standby_actors import (
     Stuck,
     emit,
 )
-from standby_actors.cell import Cell
+from standby_actors.cell import Cell, KeptCell
 from standby_actors.chaos import point
 from standby_actors.failure import described
 from standby_actors.kind import kind_of
@@ -100,7 +101,7 @@ class Record:
 
     spec: ChildSpec
     owner: Supervisor
-    cell: Cell[Any] | None = None
+    cell: KeptCell[Any] | None = None
     state: Literal["running", "restarting", "undefined"] = "undefined"
     expected: bool = False
     """Whether the supervisor is stopping it, and hears of its end by itself."""
@@ -124,12 +125,14 @@ class Record:
     child has one life, and its arguments may be large."""
     is_new: bool = False
     """Whether the specification is another than that of the last life."""
+    unmade: BaseException | None = None
+    """What the constructor of the next life has raised already, ahead of its turn."""
     starter: Reply[Any] | None = None
     """What the start of this life resolves, while the supervisor waits for it."""
     is_static: bool = False
     """Whether it stands in the specification that its supervisor is made of, so that
     the next life of that one brings it back."""
-    below: dict[str, Cell[Any]] | None = None
+    below: dict[str, KeptCell[Any]] | None = None
     """The static children of a supervisor, by id: the same refs for all its lives."""
 
     @property
@@ -172,6 +175,10 @@ class Record:
             return  # a start that failed, also by a kill, is told to who started it, once
         elif self.owner.is_open:
             self.owner.child_ended(self, reason)
+
+    def replaced(self, cell: Cell[Any], error: BaseException) -> Any | None:
+        """The instance of its next life, made on the spot; None if more is to be done."""
+        return self.owner.child_replaced(self, cell, error)
 
     def child_status(self, now: float | None) -> ChildStatus:
         """What is known of it, for a snapshot."""
@@ -264,10 +271,10 @@ class Supervisor(Actor, Overseer):
     def __init__(self, spec: SupervisorSpec, source: random.Random | None = None) -> None:
         self.spec = spec
         self.records: dict[str, Record] = {}
-        self.restarts: tuple[float, ...] = ()
+        self.restarts: deque[float] = deque()
         self.counted = 0
         """Restarts counted in all."""
-        self.causes: list[BaseException] = []
+        self.causes: deque[BaseException] = deque(maxlen=CAUSES)
         self.is_open = True
         self.gave_up: GiveUp | None = None
         self._numbers = 0
@@ -290,10 +297,10 @@ class Supervisor(Actor, Overseer):
             record.is_static = above is not None and spec.restart != "temporary"
             cell = known.get(spec.id)
             if cell is not None:
-                keeper = cell.rare().keeper
+                keeper = cell.keeper
                 if isinstance(keeper, Record):
                     record.below = keeper.below
-                cell.rare().keeper = record
+                cell.keeper = record
                 record.cell = cell
                 record.is_new = True
             error = await self._start(record, "info")
@@ -311,10 +318,10 @@ class Supervisor(Actor, Overseer):
 
     def _above(self) -> Record | None:
         """What the supervisor above knows this one by; None for the top."""
-        keeper = self._cell.rare().keeper
+        keeper = self._cell.keeper
         return keeper if isinstance(keeper, Record) else None
 
-    def _bring_back(self) -> dict[str, Cell[Any]]:
+    def _bring_back(self) -> dict[str, KeptCell[Any]]:
         """The children of an earlier life that are to live again, under the names of this one.
 
         Raises:
@@ -323,7 +330,7 @@ class Supervisor(Actor, Overseer):
         above = self._above()
         if above is None:
             return {}
-        known: dict[str, Cell[Any]] = {}
+        known: dict[str, KeptCell[Any]] = {}
         moves: dict[Cell[Any], str | None] = {}
         for spec in self.spec.children:
             cell = (above.below or {}).get(spec.id)
@@ -466,6 +473,58 @@ class Supervisor(Actor, Overseer):
         record.ended = reason
         self.ref.tell(_Ended(record, reason))
 
+    def child_replaced(self, record: Record, cell: Cell[Any], error: BaseException) -> Any | None:
+        """Restart a child that has crashed with nothing to its name, if that is all.
+
+        What :meth:`child_ended` does, where nothing but the instance has to be given
+        up for another; what that would decide otherwise is left to it.
+        """
+        flags = self.spec
+        spec = record.spec
+        own: Any = self.ref  # the cell; this is the way of every crash in a storm of them
+        if (
+            own.mailbox is not None
+            or own.extra.doomed
+            or not self.is_open
+            or flags.backoff is not None
+            or flags.intensity is None
+            or flags.strategy not in ("one_for_one", "dynamic")
+            or record.state != "running"
+            or record.is_new
+            or record.expected
+            or record.starter is not None
+            or spec.restart == "temporary"
+            or self._stalls is not None
+        ):
+            return None
+        now = trio.current_time()
+        restarts = self.restarts
+        while restarts and now - restarts[0] > flags.period:
+            restarts.popleft()
+        if len(restarts) >= flags.intensity:
+            return None
+        try:
+            instance = own.block.base.copy().run(cell.kind.make, *made_of(spec)[1])
+            instance.ref = cell
+        # The constructor's own; it is dealt with when the life has ended in order.
+        except BaseException as raised:
+            record.unmade = raised
+            return None
+        if own.mailbox is not None:
+            return None  # the constructor has stopped who would own it
+        restarts.append(now)
+        self.counted += 1
+        self.causes.append(error)
+        record.lived = now - record.started_at
+        record.started_at = now
+        record.restarts += 1
+        record.last_reason = str(Crashed(error))
+        # Events have no listener here, or the life would have ended in order.
+        if logger.isEnabledFor(logging.ERROR):
+            self._report("child_terminated", record, record.last_reason)
+            self._progress(record, "info")
+        return instance
+
     async def _ended(self, record: Record, reason: ExitReason) -> None:
         if record.ended is not reason or record.owner is not self:
             return  # a stop has taken note of it, the child is forgotten, or was another life's
@@ -492,12 +551,13 @@ class Supervisor(Actor, Overseer):
         if wants_restart(spec.restart, normally):
             if isinstance(reason, Crashed):
                 # Only of those that count: an error holds on to whatever its frames do.
-                self.causes = [*self.causes[-CAUSES + 1 :], reason.error]
+                self.causes.append(reason.error)
             if self.spec.backoff is not None and record.lived > self.spec.backoff.reset_after:
                 record.streak = 0
             self._count_restart()
             after = self._next_delay(record)
-        active = any(
+        # Looked for only where it matters: there may be very many.
+        active = spec.significant and any(
             each.spec.significant and each.state != "undefined" and each is not record
             for each in self.records.values()
         )
@@ -521,9 +581,9 @@ class Supervisor(Actor, Overseer):
     def _count_restart(self) -> None:
         """Count a restart, before it is tried."""
         self.counted += 1
-        self.restarts = count(self.restarts, trio.current_time(), self.spec.period)
         if self.spec.intensity is None:
-            self.restarts = self.restarts[-1:]  # nobody counts them
+            self.restarts.clear()  # nobody counts them
+        count(self.restarts, trio.current_time(), self.spec.period)
 
     def _next_delay(self, record: Record) -> float:
         """The seconds to wait before the next restart of this streak."""
@@ -593,7 +653,7 @@ class Supervisor(Actor, Overseer):
             self._forget(record)
             return
         self._report("start_error", record, described(error), error)
-        self.causes = [*self.causes[-CAUSES + 1 :], error]
+        self.causes.append(error)
         record.state = "restarting"
         self._again(record)
 
@@ -640,7 +700,7 @@ class Supervisor(Actor, Overseer):
             self._is_up(record, level)
         elif not isinstance(error, Ignore):
             self._report("start_error", record, described(error), error)
-            self.causes = [*self.causes[-CAUSES + 1 :], error]
+            self.causes.append(error)
         return error
 
     def _spawn(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
@@ -649,7 +709,7 @@ class Supervisor(Actor, Overseer):
         if record.given is not None:
             args, record.given = record.given, None
         try:
-            record.cell = self._cell.spawn(
+            spawned = self._cell.spawn(
                 start,
                 args,
                 True,
@@ -667,11 +727,17 @@ class Supervisor(Actor, Overseer):
         # The constructor of a child is its own, too.
         except Exception as error:
             return error
+        record.cell = cast("KeptCell[Any]", spawned)
         return None
 
     def _revive(self, record: Record, starter: Reply[Any] | None) -> BaseException | None:
         cell = record.cell
         assert cell is not None
+        raised, record.unmade = record.unmade, None
+        if isinstance(raised, Exception):
+            return raised
+        if raised is not None:
+            raise raised
         start, args = made_of(record.spec)
         if record.is_new:
             spec = record.spec
@@ -696,6 +762,10 @@ class Supervisor(Actor, Overseer):
         record.state = "running"
         record.started_at = trio.current_time()
         self._watch(record)
+        self._progress(record, level)
+
+    def _progress(self, record: Record, level: Literal["info", "debug"]) -> None:
+        """Report that a child is up."""
         if self._is_heard:
             self._emit("supervisor.progress", child=record.spec.id, level=level)
         number = logging.INFO if level == "info" else logging.DEBUG
@@ -777,8 +847,7 @@ class Supervisor(Actor, Overseer):
             return self.records.get(key)
         if isinstance(key, Pinned):
             key = key.cell if key.is_alive else None
-        rare = key.extra.rare if isinstance(key, Cell) and key.extra is not None else None
-        record = rare.keeper if rare is not None else None
+        record = key.keeper if isinstance(key, Cell) else None
         if isinstance(record, Record) and self.records.get(record.spec.id) is record:
             return record
         return None
@@ -1034,6 +1103,8 @@ class Supervisor(Actor, Overseer):
                 shutdown=spec.shutdown,
                 child_type=spec.type,
             )
+        if not logger.isEnabledFor(logging.ERROR):
+            return
         logger.error(
             "supervisor %s: %s of %s: %s",
             self.ref.path,
