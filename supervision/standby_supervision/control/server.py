@@ -7,6 +7,7 @@ import difflib
 import logging
 import os
 import socket
+import traceback
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -225,7 +226,10 @@ class Control:
         # A verb is its owner's code, called for a stranger: as in a cell, what it raises
         # becomes a value, and must not end the program that was only asked.
         except Exception as error:
-            logger.exception("the verb %s of the control socket failed", verb.name)
+            # Its words may hold what no file of a log can: half a surrogate pair, say.
+            trace = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
+            said = trace.decode()
+            logger.error("the verb %s of the control socket failed\n%s", verb.name, said)
             what = f"{verb.name} failed: {type(error).__name__}: {error}"
             raise ControlRefused("failed", what) from error
         if len(bytes(value)) > ANSWER_LIMIT:
