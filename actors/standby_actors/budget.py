@@ -47,10 +47,9 @@ class Budget:
 
     Examples:
         >>> budget = Budget(Limits(turns=1), name="the run")
-        >>> turn = budget.reserve()
-        >>> print(budget.reserve())
+        >>> budget.reserved_turns = 1
+        >>> print(shortfall(budget, turns=1))
         the run has a limit of 1 turn, and 1 is spent or under way
-        >>> turn.settle(Usage(turns=1))
     """
 
     limits: Limits

@@ -642,10 +642,10 @@ async def _turn(block: Block, cell: Cell[Any], message: Any) -> bool:
                 return True
         else:
             value = await _call(cell, message)
+    # Killed, the whole life ends here; its Cancelled has done its work.
     except BaseException as error:
         if extra.drop and isinstance(error, GeneratorExit):
             raise  # nobody's error: the pump drops it, as it swallowed its cancellation
-        # Killed, the whole life ends here; its Cancelled has done its work.
         block.failed(cell, error, message)
         return True
     finally:
