@@ -16,20 +16,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_tests_run = 0
-BETWEEN_FREEZES = 25
-"""Tests after which what has come to stay is set aside again."""
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Z1, Z4 and Z6: no task, actor, name or open ask outlives a test."""
-    global _tests_run
-    if _tests_run % BETWEEN_FREEZES == 0:
-        # Z6 looks at every object that the garbage collector knows.  The libraries that
-        # tests import are two million of them, which no test has made.
-        gc.collect()
-        gc.freeze()
-    _tests_run += 1
+    # Z6 looks at every object that the garbage collector knows.  The libraries that tests
+    # import are two million of them, which no test has made: so what is there before the
+    # test is set aside, and what a test before has dropped is collected first.
+    gc.collect()
+    gc.freeze()
     with z_checks():
         yield

@@ -106,7 +106,7 @@ def thresholds() -> Iterator[tuple[int, int, int]]:
 
 
 def test_tuning_the_collector_returns_what_it_was(thresholds: tuple[int, int, int]) -> None:
-    gc.unfreeze()  # the checks after each test set aside what has come to stay
+    gc.unfreeze()  # every test begins with what is there set aside
     assert tune_gc() == thresholds
     assert gc.get_threshold() == (100_000, 50, 1_000)
     assert gc.get_freeze_count() == 0

@@ -8,11 +8,9 @@ until a run has fewer passes than that.  Every ask resolves, every block ends.
 from __future__ import annotations
 
 import contextlib
-import gc
-import logging
 import pathlib
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,22 +25,11 @@ from standby_actors import Actor, ActorError, ExitReason, Ref, Reply, Shutdown, 
 from standby_supervision import Branch, Tree, child, open_supervisor, supervisor
 from tests.support.schedule import seeded
 
+pytestmark = pytest.mark.usefixtures("quiet_reports")
+
 
 class Boom(Exception):
     """What goes wrong at a point."""
-
-
-@pytest.fixture(autouse=True)
-def quick_checks() -> Iterator[None]:
-    """Take what is there before out of what the Z checks look through, and be quiet."""
-    logger = logging.getLogger("standby.supervision")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    logger.setLevel(before)
 
 
 class Worker(Actor):

@@ -8,10 +8,8 @@ of a pump.  Whatever the step, nothing is left behind.
 
 from __future__ import annotations
 
-import gc
 import inspect
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from types import FunctionType
 from typing import Any
 
@@ -37,21 +35,10 @@ from standby_supervision import (
 )
 from tests.support.schedule import seeded
 
+pytestmark = pytest.mark.usefixtures("quiet_reports")
+
 SEEDS = 10
 """Of goal line F1; the fast size takes one."""
-
-
-@pytest.fixture(autouse=True)
-def quick_checks() -> Iterator[None]:
-    """Take what is there before out of what the Z checks look through, and be quiet."""
-    logger = logging.getLogger("standby.supervision")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    logger.setLevel(before)
 
 
 class Worker(Actor):

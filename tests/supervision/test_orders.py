@@ -8,10 +8,8 @@ only orders that differ in when somebody has nothing to do.
 from __future__ import annotations
 
 import contextlib
-import gc
 import inspect
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -24,21 +22,10 @@ from standby_actors import block as block_module
 from standby_supervision import Branch, child, open_supervisor, supervisor
 from tests.support.orders import Orders, search
 
+pytestmark = pytest.mark.usefixtures("quiet_reports")
+
 FAST = 300
 """Orders of one race in the fast size; the deep size takes all that there are."""
-
-
-@pytest.fixture(autouse=True)
-def quick_checks() -> Iterator[None]:
-    """Take what is there before out of what the Z checks look through, and be quiet."""
-    logger = logging.getLogger("standby.supervision")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    logger.setLevel(before)
 
 
 @define(eq=False)
