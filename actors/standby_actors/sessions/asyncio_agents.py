@@ -6,9 +6,10 @@ limits.  Ours are the turns: bounded, cut, counted and recorded as any other's.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,25 +23,23 @@ from ..result import Attachment, ChatMessage, ErrorKind, ToolCall, TurnError
 from ..session import (
     Capabilities,
     Memory,
-    MessageEnded,
     OnEvent,
     SessionEvent,
-    Steering,
     TextDelta,
     ThoughtDelta,
     ToolEnded,
     ToolStarted,
     Turn,
-    export_jsonl,
     no_attachments,
 )
 from ..usage import NOTHING, Usage
+from .conversation import Conversation
 
 _CAN = Capabilities(streaming=True)
 
 
 @define(eq=False)
-class _AsyncioSession:
+class _AsyncioSession(Conversation, ABC):
     """What the two have in common; `_play` is the library's part."""
 
     its: Any
@@ -49,10 +48,8 @@ class _AsyncioSession:
     model: str = ""
     usage: Usage = field(init=False, default=NOTHING)
     capabilities: Capabilities = field(init=False, default=_CAN)
-    _said: list[ChatMessage] = field(init=False, factory=list, repr=False)
     _history: Any = field(init=False, default=None, repr=False)
     """What the library takes as the conversation so far."""
-    _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
 
     async def ask(
         self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
@@ -62,11 +59,7 @@ class _AsyncioSession:
             return Turn(error=no_attachments(type(self.its).__module__.partition(".")[0]))
         messages: list[ChatMessage] = []
         speech: list[str] = []
-
-        def say(message: ChatMessage) -> None:
-            messages.append(message)
-            self._said.append(message)
-            on_event(MessageEnded(message))
+        say = partial(self.say, messages, on_event)
 
         def hear(event: SessionEvent) -> None:
             if isinstance(event, TextDelta):
@@ -77,7 +70,7 @@ class _AsyncioSession:
 
         say(ChatMessage("user", text))
         played: _Played | None = None
-        scope = self._scope = trio.CancelScope()
+        scope = self.scope = trio.CancelScope()
         try:
             with scope:
                 # Events come through the same queue as the end, and so before it.
@@ -87,7 +80,7 @@ class _AsyncioSession:
         except Exception as error:
             return Turn("".join(speech), tuple(messages), error_of(error))
         finally:
-            self._scope = None
+            self.scope = None
             if played is None and speech:
                 say(ChatMessage("assistant", "".join(speech), partial=True))
         if played is None:
@@ -102,35 +95,13 @@ class _AsyncioSession:
         say(ChatMessage("assistant", answer))
         return Turn(answer, tuple(messages), None, value)
 
+    @abstractmethod
     async def _play(self, text: str, hear: Callable[[SessionEvent], None]) -> _Played:
-        raise NotImplementedError
+        """Run the library's agent, and tell `hear` of what happens."""
 
+    @abstractmethod
     def recall(self, memory: Memory) -> None:
         """Begin with what was said before."""
-        raise NotImplementedError
-
-    def steer(self, text: str) -> Steering:
-        """The libraries take no word into a run."""
-        return "unsupported"
-
-    def follow_up(self, text: str) -> Steering:
-        """As with steering."""
-        return "unsupported"
-
-    def interrupt(self) -> bool:
-        """Cancel the run in flight, and let it clean up."""
-        if self._scope is None:
-            return False
-        self._scope.cancel()
-        return True
-
-    def transcript(self) -> tuple[ChatMessage, ...]:
-        """Tasks and answers so far."""
-        return tuple(self._said)
-
-    def export(self, directory: Path, name: str) -> Path:
-        """Write the transcript as JSON lines, whole or not at all."""
-        return export_jsonl(self.transcript(), directory, name)
 
     async def close(self) -> None:
         """The loop is let go of by whoever opened this."""
@@ -153,7 +124,7 @@ class PydanticAISession(_AsyncioSession):
         """Begin with what was said before."""
         from pydantic_ai import messages as parts
 
-        self._said.extend(memory.messages)
+        self.said.extend(memory.messages)
         if memory.summary:
             shown = [ChatMessage("user", f"What was said so far, in short:\n{memory.summary}")]
         else:
@@ -220,7 +191,7 @@ class OpenAIAgentsSession(_AsyncioSession):
 
     def recall(self, memory: Memory) -> None:
         """Begin with what was said before."""
-        self._said.extend(memory.messages)
+        self.said.extend(memory.messages)
         if memory.summary:
             first = f"What was said so far, in short:\n{memory.summary}"
             self._history = [{"role": "user", "content": first}]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -24,12 +23,10 @@ from ..session import (
     Capabilities,
     Compacted,
     Memory,
-    MessageEnded,
     OnEvent,
     Steered,
     Steering,
     Turn,
-    export_jsonl,
     ignore,
     no_attachments,
 )
@@ -43,6 +40,7 @@ from ..usage import NOTHING, Usage
 from .asking import Answer, answer_of, entries_of
 from .connection import ChatModel as ChatModel
 from .connection import open_chat_model as open_chat_model
+from .conversation import Conversation
 from .schema import AnswerSchema
 from .wires.wire import Asked, Entry
 
@@ -52,7 +50,7 @@ KEPT_TURNS = 2
 
 
 @define(eq=False)
-class ChatSession:
+class ChatSession(Conversation):
     """One conversation with a chat model, turn by turn."""
 
     connection: ChatModel
@@ -70,9 +68,7 @@ class ChatSession:
     summary: str = field(init=False, default="", repr=False)
     shown: list[list[Entry]] = field(init=False, factory=list[list[Entry]], repr=False)
     """The turns that it answered."""
-    said: list[ChatMessage] = field(init=False, factory=list, repr=False)
     taken: set[str] = field(init=False, factory=set[str], repr=False)
-    _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
     steers: collections.deque[str] = field(init=False, factory=collections.deque[str], repr=False)
     follow_ups: collections.deque[str] = field(
         init=False, factory=collections.deque[str], repr=False
@@ -106,14 +102,6 @@ class ChatSession:
             plain = [msgspec.structs.replace(m, calls=()) for m in plain]
             self.shown.append(entries_of(plain))
 
-    def transcript(self) -> tuple[ChatMessage, ...]:
-        """Everything said so far, failed turns included and marked."""
-        return tuple(self.said)
-
-    def export(self, directory: Path, name: str) -> Path:
-        """Write the transcript as JSON lines, whole or not at all."""
-        return export_jsonl(self.transcript(), directory, name)
-
     async def close(self) -> None:
         """Nothing is held between turns: the connections are the model's."""
 
@@ -121,24 +109,17 @@ class ChatSession:
 
     def steer(self, text: str) -> Steering:
         """Put a word into the turn in flight; it is in the next request to the model."""
-        if self._scope is None:
+        if self.scope is None:
             return "idle"
         self.steers.append(text)
         return "queued"
 
     def follow_up(self, text: str) -> Steering:
         """Leave a word for when the model has answered; the turn goes on with it."""
-        if self._scope is None:
+        if self.scope is None:
             return "idle"
         self.follow_ups.append(text)
         return "queued"
-
-    def interrupt(self) -> bool:
-        """End the turn in flight, closing its connection at once."""
-        if self._scope is None:
-            return False
-        self._scope.cancel()
-        return True
 
     # ---- turns
 
@@ -150,7 +131,7 @@ class ChatSession:
         Raises:
             RuntimeError: a turn is in flight.
         """
-        if self._scope is not None:
+        if self.scope is not None:
             raise RuntimeError("a session plays one turn at a time")
         can = self.capabilities
         for attachment in attachments:
@@ -160,10 +141,10 @@ class ChatSession:
         turn.say(ChatMessage("user", text, attachments=attachments))
         outcome: Turn | None = None
         try:
-            with trio.CancelScope() as self._scope:
+            with trio.CancelScope() as self.scope:
                 outcome = await turn.play()
         finally:
-            self._scope = None
+            self.scope = None
             self.steers.clear()
             self.follow_ups.clear()
         if outcome is None:
@@ -236,9 +217,7 @@ class _Turn:
         self.entries.append(Entry(message, opaque))
         if self.is_aside:
             return
-        self.messages.append(message)
-        self.session.said.append(message)
-        self.on_event(MessageEnded(message))
+        self.session.say(self.messages, self.on_event, message)
 
     def spend(self, usage: Usage) -> None:
         """Count what was spent."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,20 +15,18 @@ from ..failure import described
 from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
-    MessageEnded,
     OnEvent,
-    Steering,
     Turn,
-    export_jsonl,
     no_attachments,
 )
 from ..usage import NOTHING, Usage
+from .conversation import Conversation
 
 _CAN = Capabilities(schema=True)
 
 
 @define(eq=False)
-class FunctionSession:
+class FunctionSession(Conversation):
     """A conversation with a function, which remembers what it likes.
 
     An exception of the function is a turn that ended with error kind `crash`.
@@ -45,8 +42,6 @@ class FunctionSession:
     function: MindFunction
     schema: Any = None
     usage: Usage = field(init=False, default=NOTHING)
-    _said: list[ChatMessage] = field(init=False, factory=list, repr=False)
-    _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
 
     @property
     def model(self) -> str:
@@ -65,15 +60,11 @@ class FunctionSession:
         if attachments:
             return Turn(error=no_attachments("a function"))
         messages: list[ChatMessage] = []
-
-        def say(message: ChatMessage) -> None:
-            messages.append(message)
-            self._said.append(message)
-            on_event(MessageEnded(message))
+        say = partial(self.say, messages, on_event)
 
         say(ChatMessage("user", text))
         answer: Any = None
-        scope = self._scope = trio.CancelScope()
+        scope = self.scope = trio.CancelScope()
         try:
             with scope:
                 answer = await _call(self.function, text)
@@ -83,7 +74,7 @@ class FunctionSession:
             message = described(error).removesuffix(": ")
             return Turn("", tuple(messages), TurnError("crash", message).with_cause(error))
         finally:
-            self._scope = None
+            self.scope = None
         if scope.cancelled_caught:
             return Turn("", tuple(messages), TurnError("stopped", "interrupted"))
         try:
@@ -93,29 +84,6 @@ class FunctionSession:
             return Turn("", tuple(messages), wrong)
         say(ChatMessage("assistant", said))
         return Turn(said, tuple(messages), None, value)
-
-    def steer(self, text: str) -> Steering:
-        """Nothing can be put into a turn of its."""
-        return "unsupported"
-
-    def follow_up(self, text: str) -> Steering:
-        """Nothing can be left for the end of a turn of its."""
-        return "unsupported"
-
-    def interrupt(self) -> bool:
-        """End the turn in flight."""
-        if self._scope is None:
-            return False
-        self._scope.cancel()
-        return True
-
-    def transcript(self) -> tuple[ChatMessage, ...]:
-        """Tasks and answers so far."""
-        return tuple(self._said)
-
-    def export(self, directory: Path, name: str) -> Path:
-        """Write the transcript as JSON lines, whole or not at all."""
-        return export_jsonl(self.transcript(), directory, name)
 
     async def close(self) -> None:
         """There is nothing to let go of."""

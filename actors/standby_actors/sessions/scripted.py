@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,14 +15,12 @@ from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
     Memory,
-    MessageEnded,
     OnEvent,
-    Steering,
     TextDelta,
     Turn,
-    export_jsonl,
 )
 from ..usage import NOTHING, Usage
+from .conversation import Conversation
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ _SPEAKS = Capabilities(streaming=True)
 
 
 @define(eq=False)
-class ScriptedSession:
+class ScriptedSession(Conversation):
     """Answers from a script, line by line, or with what a function makes of the task.
 
     A script that has run out answers with error kind `protocol`: the test
@@ -82,8 +81,6 @@ class ScriptedSession:
     did: list[str] = field(init=False, factory=list)
     """What was done to it, in order: "ask", "export", "close"."""
     _lines: Any = field(init=False, default=None, repr=False)
-    _said: list[ChatMessage] = field(init=False, factory=list, repr=False)
-    _scope: trio.CancelScope | None = field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not callable(self.script):
@@ -98,24 +95,20 @@ class ScriptedSession:
         reply = self._next(text)
         self.usage = self.usage.accumulate(reply.usage)
         messages: list[ChatMessage] = []
-
-        def say(message: ChatMessage) -> None:
-            messages.append(message)
-            self._said.append(message)
-            on_event(MessageEnded(message))
+        say = partial(self.say, messages, on_event)
 
         say(ChatMessage("user", text, attachments=attachments))
         said = ""
         whole = False
         try:
-            with trio.CancelScope() as self._scope:
+            with trio.CancelScope() as self.scope:
                 for piece in _pieces(reply.text, reply.pieces):
                     await _pause(reply.seconds / max(1, reply.pieces), reply.deaf_seconds)
                     said += piece
                     on_event(TextDelta(piece))
                 whole = reply.error is None and reply.crash is None
         finally:
-            self._scope = None
+            self.scope = None
             # Also when it is cancelled from outside: what was said was said.
             say(ChatMessage("assistant", said, partial=not whole))
         if isinstance(reply.crash, BaseException):
@@ -125,35 +118,16 @@ class ScriptedSession:
             error = TurnError("stopped", "interrupted")
         return Turn(said, tuple(messages), error, reply.value, reply.dead)
 
-    def steer(self, text: str) -> Steering:
-        """Nothing can be put into a turn of its."""
-        return "unsupported"
-
-    def follow_up(self, text: str) -> Steering:
-        """Nothing can be left for the end of a turn of its."""
-        return "unsupported"
-
-    def interrupt(self) -> bool:
-        """End the turn in flight."""
-        if self._scope is None:
-            return False
-        self._scope.cancel()
-        return True
-
     def recall(self, memory: Memory) -> None:
         """Begin with `memory`, which a test may look at in `recalled`."""
         self.recalled = memory
-        self._said.extend(memory.messages)
-
-    def transcript(self) -> tuple[ChatMessage, ...]:
-        """Everything said so far."""
-        return tuple(self._said)
+        self.said.extend(memory.messages)
 
     def export(self, directory: Path, name: str) -> Path:
         """Write the transcript as JSON lines."""
         if self.export_error is not None:
             raise self.export_error
-        path = export_jsonl(self.transcript(), directory, name)
+        path = super().export(directory, name)
         self.did.append("export")
         return path
 
