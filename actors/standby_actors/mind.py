@@ -20,7 +20,7 @@ from attrs import define, field
 from .agent import Agent, Lifetime, LifetimeSource
 from .budget import Budget, Refusal, Reservation
 from .context import crowded
-from .events import current_stream
+from .events import current_stream, emit
 from .failure import described
 from .guards import refusal_of_input, refusal_of_output
 from .opening import CannotRecall
@@ -563,9 +563,7 @@ class Mind:
 
     def tell(self, what: str, **data: Any) -> None:
         """Put an event on the stream, if anybody listens."""
-        stream = current_stream()
-        if stream.listeners:
-            stream.emit(f"subagent.{what}", self.id, self.incarnation, self.parent, data)
+        emit(f"subagent.{what}", self.id, parent=self.parent, incarnation=self.incarnation, **data)
 
 
 def line_of(event: SessionEvent) -> Line | None:

@@ -281,17 +281,26 @@ def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) 
     Raises:
         OSError: nothing was written under the final name.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.jsonl"
+    write_whole(path, msgspec.json.Encoder().encode_lines(messages))
+    return path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all; its folder is made if it is missing.
+
+    Raises:
+        OSError: nothing was written under that name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside it and renamed: a reader, or a crash, never meets half a file.
-    scratch = directory / f".{name}.jsonl.part"
+    scratch = path.with_name(f".{path.name}.part")
     try:
         # Made anew: what stands there may be a link that leads elsewhere.
         scratch.unlink(missing_ok=True)
         with scratch.open("xb") as file:
-            file.write(msgspec.json.Encoder().encode_lines(messages))
+            file.write(data)
         scratch.replace(path)
     except OSError:
         scratch.unlink(missing_ok=True)
         raise
-    return path

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from standby_actors.record import ENDING, BadRecord, messages_of, read_record, summary_of
 from standby_actors.record_page import page
-from standby_actors.session import export_jsonl
+from standby_actors.session import export_jsonl, write_whole
 
 from . import ANSWERED, FAILED, MISUSE
 
@@ -71,11 +71,8 @@ def export(
             if format == "jsonl":
                 written = export_jsonl(messages_of(lines), folder, name)
             else:
-                folder.mkdir(parents=True, exist_ok=True)
                 written = folder / f"{name}.html"
-                scratch = folder / f".{name}.html.part"
-                scratch.write_text(page(lines, torn=torn), encoding="utf-8")
-                scratch.replace(written)
+                write_whole(written, page(lines, torn=torn).encode())
             print(written)
         except (BadRecord, OSError) as error:
             print(f"standby: {error}", file=sys.stderr)

@@ -227,3 +227,13 @@ def test_a_killed_process_loses_at_most_the_last_line(tmp_path: Path) -> None:
         assert [line.task for line in ended[:acknowledged]] == [
             f"{number} " for number in range(1, acknowledged + 1)
         ]
+
+
+def test_a_page_is_not_written_through_a_link_that_somebody_has_laid(tmp_path: Path) -> None:
+    written(tmp_path, *EXAMPLE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    (tmp_path / ".scout-1.html.part").symlink_to(elsewhere)
+    assert call(["export", str(tmp_path)]) == 0
+    assert elsewhere.read_text() == "mine"
+    assert (tmp_path / "scout-1.html").read_text().startswith("<!doctype html>")

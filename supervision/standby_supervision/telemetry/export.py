@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import trio
 from attrs import define, field
 from opentelemetry import context as otel_context
 from opentelemetry.metrics import Histogram, MeterProvider, get_meter_provider
@@ -21,7 +20,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from standby_actors.events import Event, Listener, open_events
+from standby_actors.events import Event, Listener, listen
 from standby_actors.usage import Usage
 
 from . import conventions as gen_ai
@@ -55,31 +54,19 @@ async def export_telemetry(
     tracers = tracer_provider or get_tracer_provider()
     meters = meter_provider or get_meter_provider()
     meter = meters.get_meter("standby")
-    async with open_events(BUFFER) as events:
-        telemetry = Telemetry(
-            tracers.get_tracer("standby"),
-            meter.create_histogram(gen_ai.DURATION, "s", "How long operations take."),
-            meter.create_histogram(gen_ai.TOKENS, "{token}", "What they cost."),
-            content,
-            events,
-        )
-        async with trio.open_nursery() as nursery:
-            over = trio.CancelScope()
-            nursery.start_soon(_read, events, telemetry, over)
-            try:
-                yield telemetry
-            finally:
-                events.close()
-                # As with every reader of events: the last seconds are for what is left.
-                over.deadline = trio.current_time() + LINGER
-                over.shield = True
-        telemetry.finish()
+    telemetry = Telemetry(
+        tracers.get_tracer("standby"),
+        meter.create_histogram(gen_ai.DURATION, "s", "How long operations take."),
+        meter.create_histogram(gen_ai.TOKENS, "{token}", "What they cost."),
+        content,
+    )
 
+    async def read(event: Event) -> None:
+        telemetry.take(event)
 
-async def _read(events: Listener, telemetry: Telemetry, over: trio.CancelScope) -> None:
-    with over:
-        async for event in events:
-            telemetry.take(event)
+    async with listen(read, buffer=BUFFER, linger=LINGER) as telemetry.events:
+        yield telemetry
+    telemetry.finish()
 
 
 @define(eq=False)
@@ -102,14 +89,15 @@ class Telemetry:
     duration: Histogram
     tokens: Histogram
     content: bool
-    _events: Listener
+    events: Listener | None = field(init=False, default=None)
+    """What it reads."""
     _open: dict[str, _Open] = field(init=False, factory=dict[str, _Open])
     _wall: float = field(init=False, default=0.0)
 
     @property
     def missed(self) -> int:
         """Events that were lost because the reader lagged: spans may lack parts."""
-        return self._events.missed
+        return 0 if self.events is None else self.events.missed
 
     def take(self, event: Event) -> None:
         """Make of `event` what it is in spans and metrics."""
