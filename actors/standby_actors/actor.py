@@ -12,7 +12,7 @@ import trio
 from .cell import Cell, Monitor, System, as_cell
 from .errors import MailboxFull
 from .exits import Down, ExitReason
-from .kind import Overflow, SpawnOptions, StopMode, checked_seconds
+from .kind import Overflow, SpawnOptions, StopMode, checked_seconds, is_agent
 from .later import Later
 from .ref import Ref
 from .reply import END, Reply
@@ -109,10 +109,10 @@ class Actor:
 
         Of an :class:`Agent`, what comes back is its :class:`Subagent`.
         """
-        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
-            from .subagent import spawn_in, start_of
+        if is_agent(actor):
+            from .subagent import spawn_in
 
-            return spawn_in(self._cell, start_of(actor, cast("Any", options)), link)
+            return spawn_in(self._cell, actor, cast("Any", options), link)
         cell: Any = self.ref  # not by the property: the way of very many
         spawned: Ref[Any] = cell.spawn(actor, args, link, **options)
         return spawned
@@ -144,10 +144,10 @@ class Actor:
 
         Cancelled while it waits, the child is killed.
         """
-        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
-            from .subagent import start_in, start_of
+        if is_agent(actor):
+            from .subagent import start_in
 
-            return await start_in(self._cell, start_of(actor, cast("Any", options)), link)
+            return await start_in(self._cell, actor, cast("Any", options), link)
         starter: Reply[Any] = Reply(None)
         child = self._cell.spawn(
             actor,

@@ -62,12 +62,7 @@ class Budget:
     reserved_usd: float = field(init=False, default=0.0)
     descendants: int = field(init=False, default=0)
     """Subagents that were spawned below, ever."""
-    depth: int = field(init=False, default=0)
-    """Levels between this budget and the topmost."""
     _began: float | None = field(init=False, default=None, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.depth = 0 if self.above is None else self.above.depth + 1
 
     def below(self, limits: Limits | None = None, *, name: str = "") -> Budget:
         """A budget for somebody below, who has `limits` of their own besides."""

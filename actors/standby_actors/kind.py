@@ -177,6 +177,11 @@ class HasKind(Protocol):
         ...
 
 
+def is_agent(actor: Any) -> bool:
+    """Whether `actor` stands for an actor class without being one: then it makes a subagent."""
+    return not isinstance(actor, type) and hasattr(actor, "actor_kind")
+
+
 class FunctionActor:
     """An actor that is a function of its message."""
 

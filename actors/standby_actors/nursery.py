@@ -12,7 +12,7 @@ from .actor import started
 from .block import Block
 from .cell import Cell
 from .checked import CheckedCell, is_debugging
-from .kind import SpawnOptions, checked_seconds
+from .kind import SpawnOptions, checked_seconds, is_agent
 from .names import Names
 from .ref import Ref
 from .reply import Reply
@@ -125,10 +125,10 @@ class Nursery:
         those of :class:`SubagentOptions`, and what comes back is the
         :class:`Subagent`, which this block closes.
         """
-        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
-            from .subagent import spawn_in, start_of
+        if is_agent(actor):
+            from .subagent import spawn_in
 
-            return spawn_in(self._block.root, start_of(actor, cast("Any", options)), link=True)
+            return spawn_in(self._block.root, actor, cast("Any", options))
         return self._block.root.spawn(
             actor,
             args,
@@ -173,12 +173,10 @@ class Nursery:
 
         Of an :class:`Agent`, its session is open then.
         """
-        if not isinstance(actor, type) and hasattr(actor, "actor_kind"):
-            from .subagent import start_in, start_of
+        if is_agent(actor):
+            from .subagent import start_in
 
-            return await start_in(
-                self._block.root, start_of(actor, cast("Any", options)), link=True
-            )
+            return await start_in(self._block.root, actor, cast("Any", options))
         starter: Reply[Any] = Reply(None)
         child = self._block.root.spawn(
             actor,

@@ -539,16 +539,28 @@ async def spawn(
         await mind.close()
 
 
-def spawn_in(owner: Cell[Any], start: SubagentStart, link: bool) -> Subagent:
+def spawn_in(
+    owner: Cell[Any],
+    who: Any,
+    options: SubagentOptions,
+    link: bool = True,
+) -> Subagent:
     """Spawn a subagent below `owner`, at once; it opens its session before its first turn."""
+    start = start_of(who, options)
     mind = start.mind()
     cell = owner.spawn(OpeningActor, (start, mind), link, name=mind.id)
     cell.rare().left = mind
     return Subagent(cell)
 
 
-async def start_in(owner: Cell[Any], start: SubagentStart, link: bool) -> Subagent:
+async def start_in(
+    owner: Cell[Any],
+    who: Any,
+    options: SubagentOptions,
+    link: bool = True,
+) -> Subagent:
     """As :func:`spawn_in`, and wait until its session is open."""
+    start = start_of(who, options)
     mind = start.mind()
     starter: Reply[Any] = Reply(None)
     cell = owner.spawn(OpeningActor, (start, mind), link, starter, name=mind.id)
@@ -563,7 +575,7 @@ async def _within(nursery: Nursery, start: SubagentStart, key: str) -> Subagent:
     async with resident.opening:
         there = resident.subagent
         if there is None or not there.ref.is_alive:
-            there = resident.subagent = await start_in(nursery.root, start, True)
+            there = resident.subagent = await start_in(nursery.root, start, {})
         return there
 
 

@@ -49,7 +49,6 @@ class Answer:
     text: str
     error: TurnError | None = None
     calls: tuple[ToolCall, ...] = ()
-    opaque: tuple[Any, ...] = ()
     again: bool = False
     """It is worth making again by us: nobody has seen any of it."""
     seen: bool = False
@@ -222,7 +221,7 @@ async def _request(model: ChatModel, turn: Asker) -> Answer:
         turn.say(said, tuple(heard.opaque))
     if wrong is None or fault is None or heard.pieces:
         # What somebody has seen the beginning of is not begun again by us.
-        return Answer(heard.text, wrong, calls, tuple(heard.opaque), seen=heard.pieces > 0)
+        return Answer(heard.text, wrong, calls, seen=heard.pieces > 0)
     return Answer("", wrong, again=fault.again, retry_after=fault.retry_after)
 
 

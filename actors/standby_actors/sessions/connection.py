@@ -52,7 +52,8 @@ class ChatModel:
     tokens_per_minute: float | None = None
     breaker: Breaker = field(factory=Breaker, repr=False)
     wire: Wire = field(init=False, repr=False)
-    _rates: list[Rate] = field(init=False, factory=list[Rate], repr=False)
+    _requests: Rate | None = field(init=False, default=None, repr=False)
+    _tokens: Rate | None = field(init=False, default=None, repr=False)
     capabilities: Capabilities = field(init=False)
     """As declared, and corrected when the server refuses what it was said to take."""
     tells_usage: bool = field(init=False, default=True)
@@ -74,9 +75,10 @@ class ChatModel:
             steer=True,
             follow_up=True,
         )
-        for limit in (self.requests_per_minute, self.tokens_per_minute):
-            if limit is not None:
-                self._rates.append(Rate(limit))
+        if self.requests_per_minute is not None:
+            self._requests = Rate(self.requests_per_minute)
+        if self.tokens_per_minute is not None:
+            self._tokens = Rate(self.tokens_per_minute)
         at_once = self.settings.at_once
         self.turnstile = nullcontext() if at_once is None else trio.CapacityLimiter(at_once)
 
@@ -149,14 +151,13 @@ class ChatModel:
 
     def used(self, tokens: int) -> None:
         """Count what a request has cost against the rates."""
-        now = trio.current_time()
-        if self.tokens_per_minute is not None:
-            self._rates[-1].take(now, tokens)
+        if self._tokens is not None:
+            self._tokens.take(trio.current_time(), tokens)
 
     def begin(self) -> None:
         """Count a request that is made now."""
-        if self.requests_per_minute is not None:
-            self._rates[0].take(trio.current_time())
+        if self._requests is not None:
+            self._requests.take(trio.current_time())
 
     def open_at(self) -> float | None:
         """When this asker may make its next request, on trio's clock; None for at once.
@@ -165,7 +166,8 @@ class ChatModel:
         together do not strike together.
         """
         now = trio.current_time()
-        room = max((rate.wait(now) for rate in self._rates), default=0.0)
+        rates = (self._requests, self._tokens)
+        room = max(0.0 if rate is None else rate.wait(now) for rate in rates)
         if self._closed_until > now:
             return max(now + room, self._closed_until + self._spread * self.random())
         return now + room if room > 0 else None

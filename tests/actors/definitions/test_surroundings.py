@@ -222,7 +222,7 @@ def test_instructions_that_cannot_be_read_are_a_problem(folders: Folders) -> Non
 # ---- the prompt
 
 PYTHON = Skill("python", "How we write it.", Path("/skills/python/SKILL.md"))
-RULES = Instructions(Path("/work/AGENTS.md"), "Use tabs.")
+RULES = Instructions(Path("/src/AGENTS.md"), "Use tabs.")
 
 
 def test_an_agent_alone_has_its_own_prompt_word_for_word() -> None:
@@ -240,7 +240,7 @@ def test_what_surrounds_it_comes_after_its_own_words_in_one_order() -> None:
     assert own == "Find it."
     assert "/work" in place
     assert notes.endswith("- python: How we write it. (/skills/python/SKILL.md)")
-    assert "/work/AGENTS.md" in rules
+    assert "/src/AGENTS.md" in rules
     assert text == "Use tabs."
 
 

@@ -113,7 +113,7 @@ class Completions:
             begun.arguments += a_text(function.get("arguments"))
         heard.refusal += a_text(delta.get("refusal"))
         if thought := a_text(delta.get("reasoning_content") or delta.get("reasoning")):
-            heard.think(thought)
+            heard.pieces += 1
             told.append(ThoughtDelta(thought))
         if text := a_text(delta.get("content")):
             heard.say(text)

@@ -167,7 +167,7 @@ def _delta(heard: Heard, index: int, delta: dict[str, Any]) -> Sequence[SessionE
                 if block.get("_index") == index:
                     block["thinking"] = a_text(block.get("thinking")) + text
             if text:
-                heard.think(text)
+                heard.pieces += 1
                 return (ThoughtDelta(text),)
         case "signature_delta":
             for block in heard.opaque:

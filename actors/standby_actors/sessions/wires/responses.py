@@ -92,7 +92,7 @@ class Responses:
                     return (TextDelta(text),)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 if text := a_text(event.get("delta")):
-                    heard.think(text)
+                    heard.pieces += 1
                     return (ThoughtDelta(text),)
             case "response.refusal.delta":
                 heard.refusal += a_text(event.get("delta"))

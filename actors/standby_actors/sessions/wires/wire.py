@@ -70,7 +70,6 @@ class Heard:
     """What has come of one answer so far."""
 
     text: str = ""
-    thought: str = ""
     refusal: str = ""
     finish: str = ""
     """Why it ended, in the API's word; empty until it says so."""
@@ -100,11 +99,6 @@ class Heard:
     def say(self, text: str) -> None:
         """Add a piece of the answer."""
         self.text += text
-        self.pieces += 1
-
-    def think(self, text: str) -> None:
-        """Add a piece of a thought."""
-        self.thought += text
         self.pieces += 1
 
     def call(self, key: Any) -> HeardCall:
