@@ -62,9 +62,9 @@ def check_flags(spec: SupervisorSpec) -> None:
         raise bad(
             "invalid_max_children", f"max_children must be 0 or more, not {spec.max_children!r}"
         )
-    if not _is_a(spec.backoff, Backoff | None):
+    if not is_a(spec.backoff, Backoff | None):
         raise bad("invalid_backoff", f"backoff is a Backoff or None, not {spec.backoff!r}")
-    if not _is_a(spec.children, tuple):
+    if not is_a(spec.children, tuple):
         raise bad(
             "bad_start_spec", f"children is a tuple of child(…), not {type(spec.children).__name__}"
         )
@@ -129,7 +129,7 @@ def check_child(spec: ChildSpec) -> None:
     """Check one child's values, in OTP's order."""
 
     def bad(rule: str, detail: str) -> BadSpec:
-        return BadSpec(spec.id if _is_a(spec.id, str) else repr(spec.id), rule, detail)
+        return BadSpec(spec.id if is_a(spec.id, str) else repr(spec.id), rule, detail)
 
     def check(what: str, checked: Callable[[Any], object]) -> None:
         value = getattr(spec, what)
@@ -139,13 +139,13 @@ def check_child(spec: ChildSpec) -> None:
         except (ValueError, TypeError, OverflowError) as error:
             raise bad(f"invalid_{what}", str(error)) from None
 
-    if not _is_a(spec.id, str) or not spec.id:
+    if not is_a(spec.id, str) or not spec.id:
         raise bad("missing_id", f"an id is a text of at least one character, not {spec.id!r}")
     if spec.type == "worker":
         checked_start(spec.id, spec.start)
     if spec.restart not in RESTARTS:
         raise bad("invalid_restart_type", f"restart {spec.restart!r} is none of {RESTARTS}")
-    if not _is_a(spec.significant, bool):
+    if not is_a(spec.significant, bool):
         raise bad("invalid_significant", f"significant is a bool, not {spec.significant!r}")
     if spec.significant and spec.restart == "permanent":
         raise bad("bad_combination", "a permanent child cannot be significant: it never ends")
@@ -170,7 +170,7 @@ def check_child(spec: ChildSpec) -> None:
         check("overflow", checked_overflow)
     if spec.stop_mode is not None:
         check("stop_mode", checked_stop_mode)
-    if spec.dedicated is not None and not _is_a(spec.dedicated, bool):
+    if spec.dedicated is not None and not is_a(spec.dedicated, bool):
         raise bad("invalid_dedicated", f"dedicated is a bool, not {spec.dedicated!r}")
     if spec.stalled_after is not None and not (
         is_number(spec.stalled_after) and spec.stalled_after > 0
@@ -196,11 +196,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_a(value: object, kind: Any) -> bool:
+def is_a(value: object, kind: Any) -> bool:
     """Whether `value` is what its annotation says: callers need not be type-checked."""
     return isinstance(value, kind)
-
-
-def is_text(value: object) -> bool:
-    """Whether `value` is a str: callers need not be type-checked."""
-    return isinstance(value, str)

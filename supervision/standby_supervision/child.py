@@ -22,7 +22,7 @@ from .checks import Strategy as Strategy
 from .checks import WhenDown as WhenDown
 from .checks import check_all_arguments as check_all_arguments
 from .checks import check_child as check_child
-from .checks import check_flags, check_siblings, is_text, names_of
+from .checks import check_flags, check_siblings, is_a, names_of
 from .checks import check_significant as check_significant
 from .checks import is_count as is_count
 from .errors import BadSpec
@@ -216,7 +216,7 @@ def child(
     is_supervisor = isinstance(start, SupervisorSpec)
     if id is not None:
         known = id
-    elif is_text(name):
+    elif is_a(name, str):
         known = str(name)
     else:
         known = "supervisor" if is_supervisor else checked_start("", start)
