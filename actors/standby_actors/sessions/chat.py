@@ -18,7 +18,7 @@ from attrs import define, field
 
 from ..agent import Agent
 from ..context import summary_task
-from ..result import Attachment, ChatMessage, TurnError
+from ..result import Attachment, ChatMessage, ToolCall, TurnError
 from ..session import (
     Capabilities,
     Compacted,
@@ -32,7 +32,7 @@ from ..session import (
 )
 from ..tools.answers import Submission, no_tool
 from ..tools.approvals import Approvals, approvals_of
-from ..tools.calls import CallHistory, run_calls
+from ..tools.calls import Answered, CallHistory, run_calls
 from ..tools.guard import CallLimits
 from ..tools.tool import Tool
 from ..tools.toolbox import tools_of
@@ -94,13 +94,18 @@ class ChatSession(Conversation):
 
     def recall(self, memory: Memory) -> None:
         """Begin with what was said before; it is shown to the model as its own past."""
-        self.said.extend(memory.messages)
         self.summary = memory.summary
-        if not memory.summary:
-            plain = [m for m in memory.messages if m.text and not m.partial and m.role != "tool"]
-            # Calls and their answers were of tools that may not be there any more.
-            plain = [msgspec.structs.replace(m, calls=()) for m in plain]
+        plain = [m for m in memory.messages if m.text and not m.partial and m.role != "tool"]
+        # Calls and their answers were of tools that may not be there any more.
+        plain = [msgspec.structs.replace(m, calls=()) for m in plain]
+        if plain:
             self.shown.append(entries_of(plain))
+
+    def known(self) -> Memory:
+        """What the model is shown: the turns that it answered, the oldest as a summary."""
+        return Memory(
+            tuple(entry.message for turn in self.shown for entry in turn), self.summary
+        )
 
     async def close(self) -> None:
         """Nothing is held between turns: the connections are the model's."""
@@ -256,18 +261,28 @@ class _Turn:
     async def run(self, answer: Answer) -> TurnError | None:
         """Answer the calls of a message; why the turn ends with them, if it does."""
         session = self.session
-        answers = await run_calls(
-            answer.calls,
-            self.tools(),
-            self.history,
-            limits=session.limits,
-            approvals=session.approvals,
-            subagent=session.subagent,
-            on_event=self.on_event,
-        )
         session.usage = session.usage.accumulate(Usage(tool_calls=len(answer.calls)))
-        for message in answers.messages():
-            self.say(message)
+        answered: dict[str, ChatMessage] = {}
+
+        def keep(one: Answered) -> None:
+            answered[one.call.id] = one.message()
+
+        try:
+            answers = await run_calls(
+                answer.calls,
+                self.tools(),
+                self.history,
+                limits=session.limits,
+                approvals=session.approvals,
+                subagent=session.subagent,
+                on_event=self.on_event,
+                on_answer=keep,
+            )
+        finally:
+            # Also when it is cut: what was done is not lost, and no call is without an
+            # answer, since a history like that is refused by every server.
+            for call in answer.calls:
+                self.say(answered.get(call.id) or _not_begun(call))
         error = answers.error
         if error is None and self.submission is not None:
             error = self.submission.hear(answers)
@@ -368,3 +383,8 @@ class _Turn:
             CONNECT_SECONDS,
             self.submission.tool.name if self.has_to_submit and self.submission else "",
         )
+
+
+def _not_begun(call: ToolCall) -> ChatMessage:
+    said = f"{call.name} was not begun: the turn was cut."
+    return ChatMessage("tool", said, call=call.id, is_error=True)

@@ -100,6 +100,7 @@ async def run_calls(
     subagent: str = "",
     on_event: OnEvent = ignore,
     on_progress: Callable[[ToolCall, str], None] = lambda call, text: None,
+    on_answer: Callable[[Answered], None] = lambda answered: None,
 ) -> Answers:
     """Answer the calls of one message.
 
@@ -121,6 +122,8 @@ async def run_calls(
         subagent: id of who calls.
         on_event: hears of each call that begins and of each that is answered.
         on_progress: hears what a tool says of its progress.
+        on_answer: given each answer as soon as there is one, also that a call was
+            cut; so what was done by then is known to whoever is cut in the middle.
     """
     return await _Message(
         {each.name: each for each in tools},
@@ -130,6 +133,7 @@ async def run_calls(
         subagent,
         on_event,
         on_progress,
+        on_answer,
     ).run(calls)
 
 
@@ -142,6 +146,7 @@ class _Message:
     subagent: str
     on_event: OnEvent
     on_progress: Callable[[ToolCall, str], None]
+    on_answer: Callable[[Answered], None]
     answers: dict[int, Answered] = field(init=False, factory=dict)
     error: TurnError | None = field(init=False, default=None)
 
@@ -240,7 +245,7 @@ class _Message:
                 fate, output = await self.execute(job)
             except trio.Cancelled:
                 seconds = trio.current_time() - began
-                self.on_event(ToolEnded(job.call, _cut(job.tool), True, seconds))
+                self.tell(job.index, job.call, "failed", refuse(_cut(job.tool)), seconds)
                 raise
             except BaseExceptionGroup as group:
                 # Cut, and its own clean-up failed besides.  The cancellation passes;
@@ -248,7 +253,7 @@ class _Message:
                 seconds = trio.current_time() - began
                 failures, rest = group.split(Exception)
                 said = f"{_cut(job.tool)}  {redact(str(failures))}" if failures else _cut(job.tool)
-                self.on_event(ToolEnded(job.call, said, True, seconds))
+                self.tell(job.index, job.call, "failed", refuse(said), seconds)
                 if rest is None:
                     raise
                 raise rest from None
@@ -318,7 +323,8 @@ class _Message:
         self, index: int, call: ToolCall, fate: Fate, output: ToolOutput, seconds: float = 0.0
     ) -> None:
         output = bounded(output, self.limits)
-        self.answers[index] = Answered(call, output, fate, seconds)
+        answered = self.answers[index] = Answered(call, output, fate, seconds)
+        self.on_answer(answered)
         self.on_event(ToolEnded(call, output.text, output.is_error, seconds))
 
 
