@@ -9,6 +9,8 @@ from .pool import Spawner as Spawner
 from .pool import SubagentPool as SubagentPool
 from .reduce import reduce as reduce
 from .run import run as run
+from .signal import Signal as Signal
+from .signal import signal_below as signal_below
 from .tokens import estimate_tokens as estimate_tokens
 from .trail import Report as Report
 from .trail import Trail as Trail

@@ -19,7 +19,9 @@ from standby_actors.models import ModelError, default_model, open_model
 from standby_actors.opening import Model
 from standby_actors.result import Result, TurnError, failed
 from standby_actors.subagent import spawn as spawn_subagent
+from standby_actors.usage import NOTHING, Usage
 
+from .signal import Signal
 from .trail import Trail
 
 
@@ -49,6 +51,16 @@ class Spawner(Protocol):
 AgentLike: TypeAlias = Agent | MindFunction
 
 
+@define(eq=False)
+class _Cut:
+    """One turn that a signal may cut."""
+
+    signal: Signal
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    result: Result | None = None
+    """What it came to, if it had begun."""
+
+
 class Options(TypedDict, total=False):
     """What every combinator can be told about the subagents that it spawns."""
 
@@ -65,7 +77,9 @@ class Options(TypedDict, total=False):
     """Where each writes its transcript when it is closed."""
     spawn: Spawner | None
     """How a subagent is opened, in place of `standby.spawn`; then the other
-    options, but for the lifetime, are its own business."""
+    options, but for the lifetime and the signal, are its own business."""
+    signal: Signal | None
+    """Calls off everything that is under it, once it is set."""
 
 
 @define(eq=False)
@@ -176,7 +190,14 @@ class SubagentPool:
             opened.scope.cancel()
         await self._manager.__aexit__(None, None, None)
 
-    async def turn(self, agent: AgentLike, task: str, *, key: str | None = None) -> Result:
+    async def turn(
+        self,
+        agent: AgentLike,
+        task: str,
+        *,
+        key: str | None = None,
+        signal: Signal | None = None,
+    ) -> Result:
         """Play one turn of `agent`, and record it.
 
         With lifetime "task" a fresh subagent plays it and is closed before this
@@ -189,6 +210,7 @@ class SubagentPool:
             task: what it is asked.
             key: who shares a memory; the agent's name unless given.  Two agents
                 never share one, even if they have the same name.
+            signal: cuts this turn too, besides the pool's own.
 
         Raises:
             ModelError: there is no model to ask; nothing was recorded.
@@ -196,15 +218,37 @@ class SubagentPool:
         """
         agent = agent_of(agent)
         key = agent.name if key is None else key
-        lifetime, _ = resolve_lifetime(self._lifetime, agent)
-        if lifetime == "task":
+        signal = signal or self._options.get("signal")
+        if signal is None:
+            return self.trail.record(await self._turn(agent, task, key, None))
+        return await self._under(signal, agent, task, key)
+
+    async def _under(self, signal: Signal, agent: Agent, task: str, key: str) -> Result:
+        """A turn that `signal` may cut: then it ends as that says, and costs what it has cost."""
+        self._running()
+        cut = _Cut(signal)
+        if not signal.is_set:
+            with cut.scope, signal.calling(cut.scope.cancel):
+                try:
+                    cut.result = await self._turn(agent, task, key, cut)
+                finally:
+                    # Also when it is cut from outside at the same time.
+                    if cut.result is not None:
+                        self.trail.record(cut.result)
+            if cut.result is not None:
+                return cut.result
+        assert signal.error is not None
+        return self.trail.record(failed(agent.name, signal.error))
+
+    async def _turn(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
+        if resolve_lifetime(self._lifetime, agent)[0] == "task":
             self._running()
-            return self.trail.record(await self._once(agent, task, key))
+            return await self._once(agent, task, key, cut)
         while True:
-            result = await self._play(self._keeper(agent, key, self._lifetime), task)
+            result = await self._play(self._keeper(agent, key, self._lifetime), task, cut)
             # It had died before our turn came: whoever comes next has a new one.
             if result is not None:
-                return self.trail.record(result)
+                return result
 
     async def hold(self, agent: AgentLike, *, key: str | None = None) -> Held:
         """A subagent for a conversation: it outlives its turns whatever the lifetime.
@@ -237,14 +281,19 @@ class SubagentPool:
         """
         await self._end([kept for each in self._kept.values() for kept in each])
 
-    async def _once(self, agent: Agent, task: str, key: str) -> Result:
+    async def _once(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
         player: Player | None = None
         result: Result | None = None
         try:
             # What was asked for, not what it came to: the source is on the event.
             async with self._open(agent, self._lifetime) as player:
-                result = await _asked(player, task, key)
+                result = await self._asked(player, task, key, agent.name, cut)
         except ModelError:
+            raise
+        except trio.Cancelled:
+            # Cut while it was closed: what was answered and paid for is recorded.
+            if result is not None and cut is None:
+                self.trail.record(result)
             raise
         # A combinator counts failures: one that cannot be spawned, or that
         # crashes, fails its own turn and nobody else's.
@@ -258,7 +307,7 @@ class SubagentPool:
         assert result is not None
         return result
 
-    async def _play(self, kept: _Kept, task: str) -> Result | None:
+    async def _play(self, kept: _Kept, task: str, cut: _Cut | None = None) -> Result | None:
         """One turn of `kept`, in its turn; None if it has died before."""
         async with kept.turns:
             await kept.settled.wait()
@@ -272,7 +321,7 @@ class SubagentPool:
             if kept.dead:
                 return None
             try:
-                result = await _asked(kept.player, task, kept.key)
+                result = await self._asked(kept.player, task, kept.key, kept.agent.name, cut)
             except ActorStopped:
                 kept.dead = True
                 return None
@@ -373,30 +422,53 @@ class SubagentPool:
         for kept in many:
             await kept.over.wait()
 
+    async def _asked(
+        self, player: Player, task: str, key: str, name: str, cut: _Cut | None
+    ) -> Result:
+        emit("turn.began", player.id, key=key)
+        before = _spent(player)
+        result: Result | None = None
+        try:
+            result = await player.ask(task)
+            if cut is not None:
+                cut.result = result
+            return result
+        except trio.Cancelled:
+            # It costs what it has cost, whoever cut it.
+            error = cut.signal.error if cut is not None else None
+            result = failed(
+                name,
+                error or TurnError("cancelled", "cut from outside"),
+                subagent=player.id,
+                usage=_spent(player).delta(before),
+            )
+            if error is None or cut is None:
+                self.trail.record(result)
+            else:
+                cut.result = result
+            raise
+        finally:
+            # Also when it is cut: who shows what is going on must see it end.
+            usage = NOTHING if result is None else result.usage
+            emit(
+                "turn.ended",
+                player.id,
+                key=key,
+                status="crashed" if result is None else result.status,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
+
     def _running(self) -> trio.Nursery:
         if self._nursery is None:
             raise RuntimeError("the pool is not open: turns are played inside `async with`")
         return self._nursery
 
 
-async def _asked(player: Player, task: str, key: str) -> Result:
-    emit("turn.began", player.id, key=key)
-    status = "cancelled"
-    usage = (0, 0)
-    try:
-        result = await player.ask(task)
-        status, usage = result.status, (result.usage.input_tokens, result.usage.output_tokens)
-        return result
-    finally:
-        # Also when it is cut: who shows what is going on must see it end.
-        emit(
-            "turn.ended",
-            player.id,
-            key=key,
-            status=status,
-            input_tokens=usage[0],
-            output_tokens=usage[1],
-        )
+def _spent(player: Player) -> Usage:
+    """All that `player` has spent; nothing, if it does not say."""
+    spent = getattr(player, "usage", NOTHING)
+    return spent if isinstance(spent, Usage) else NOTHING
 
 
 def _not_started(agent: Agent, error: Exception) -> Result:

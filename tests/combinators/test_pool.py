@@ -10,6 +10,7 @@ from standby_actors.agent import Agent
 from standby_actors.models import NoModel
 from standby_actors.result import Result
 from standby_combinators.pool import SubagentPool
+from standby_combinators.signal import Signal
 from standby_combinators.trail import Trail
 
 from .players import FakePlayer, FakeTroupe, echo
@@ -244,7 +245,7 @@ async def test_a_cancellation_closes_everything_passes_and_leaves_the_trail_read
             nursery.start_soon(pool.turn, SCOUT, "c")
     assert scope.cancelled_caught
     assert troupe.alive == set()
-    assert all(step.ok for step in pool.trail.steps)
+    assert {step.status for step in pool.trail.steps} <= {"ok", "cancelled"}
 
 
 async def test_an_error_of_the_body_is_not_hidden_by_a_cancellation_of_the_owner(
@@ -316,3 +317,57 @@ async def test_the_trail_adds_up_what_was_spent_within_the_time_that_went_by(
     await trio.sleep(100)
     assert pool.trail.wall_seconds == pytest.approx(3.5)
     assert pool.trail.broken is None
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_a_signal_cuts_the_turns_in_flight_and_lets_no_other_begin(
+    autojump_clock: trio.testing.MockClock, agent: Agent
+) -> None:
+    async def slowly(task: str, player: FakePlayer) -> str:
+        await trio.sleep(10)
+        return task
+
+    troupe = FakeTroupe(slowly)
+    signal = Signal()
+    async with SubagentPool(spawn=troupe.spawn, signal=signal) as pool:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.turn, agent, "a")
+            nursery.start_soon(pool.turn, agent, "b")
+            await trio.sleep(3)
+            signal.set("the meeting is over")
+        assert trio.current_time() < 5
+        opened = len(troupe.opened)
+        after = await pool.turn(agent, "c")
+        assert len(troupe.opened) == opened
+    assert [str(step.error) for step in pool.trail.steps] == ["aborted: the meeting is over"] * 3
+    assert after.status == "aborted"
+    assert troupe.alive == set()
+
+
+async def test_an_answer_that_was_given_before_the_signal_is_kept(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    troupe = FakeTroupe()
+    signal = Signal()
+    async with (
+        SubagentPool(spawn=troupe.spawn, signal=signal) as pool,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(pool.turn, SCOUT, "a")
+        # It has answered, and is being closed.
+        await trio.sleep(0.25)
+        signal.set()
+    [step] = pool.trail.steps
+    assert step.output == "a"
+    assert pool.trail.usage().turns == 1
+
+
+async def test_one_turn_may_have_a_signal_of_its_own(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    troupe = FakeTroupe()
+    mine = Signal()
+    mine.set("enough", kind="cancelled")
+    async with SubagentPool(spawn=troupe.spawn) as pool:
+        assert (await pool.turn(SCOUT, "a", signal=mine)).status == "cancelled"
+        assert (await pool.turn(SCOUT, "a")).ok
