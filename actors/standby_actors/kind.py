@@ -69,6 +69,8 @@ class Kind:
     """Whether an asker that gives up cuts the turn in progress."""
     watches_silence: bool = False
     """Whether every message must reset a receive timeout."""
+    contained: bool = False
+    """Whether its crash is the business of who asked it, and of nobody else."""
     plain: bool = field(init=False)
     """A ``def`` on shared workers: called, never driven."""
     derived: dict[tuple[Any, ...], Kind] = field(factory=dict, repr=False)

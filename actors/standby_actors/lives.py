@@ -284,8 +284,8 @@ class Lives(Mail):
 
     def _tell_owner(self, cell: Cell[Any], error: BaseException) -> None:
         """Give a crash to the owner: at once to a block, through a link to an actor."""
-        if cell.keeper is not None:
-            return  # it hears of the end of the life
+        if cell.keeper is not None or cell.kind.contained:
+            return  # a keeper hears of the end of the life
         if cell.parent is self.root:
             self.record(error, cell.path)
         elif cell.parent is not None and cell.rare().unlinked:
@@ -306,7 +306,7 @@ class Lives(Mail):
     def _tell_linked_owner(self, cell: Cell[Any], parent: Cell[Any], reason: ExitReason) -> None:
         """Let the end of a linked child reach its owner: a crash, or any if it traps exits."""
         rare = cell.extra.rare if cell.extra is not None else None
-        if rare is not None and (rare.quit or rare.unlinked):
+        if cell.kind.contained or (rare is not None and (rare.quit or rare.unlinked)):
             return
         if parent is self.root:
             cause = root_cause(reason)

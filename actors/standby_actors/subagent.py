@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,8 @@ from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
 from .exits import ExitReason
 from .failure import described
+from .ids import next_number
+from .ids import reset_ids as reset_ids
 from .kind import Kind, kind_of
 from .mind import CLOSE_SECONDS, GRACE_SECONDS, Mind, Order
 from .mind import Closed as Closed
@@ -32,8 +33,6 @@ from .result import Attachment, ChatMessage, Result, TurnError
 from .session import Session, SessionEvent, Steering, ignore
 from .streaming import Stream
 from .usage import Usage
-
-_counters: Counter[str] = Counter()
 
 
 @define(eq=False)
@@ -120,8 +119,7 @@ class SubagentStart:
             refusal = above.admit()
             if refusal is not None:
                 raise OutOfBudget(agent.name, refusal)
-        _counters[agent.name] += 1
-        name = f"{agent.name}#{_counters[agent.name]}"
+        name = f"{agent.name}#{next_number(agent.name)}"
         budget = above
         if agent.limits is not None:
             budget = Budget(agent.limits, above, name)
@@ -602,8 +600,3 @@ def _priced(mind: Mind, session: Session) -> None:
 
 def _crash(error: BaseException) -> TurnError:
     return TurnError("crash", described(error)).with_cause(error)
-
-
-def reset_ids() -> None:
-    """Count from 1 again, for every agent; for tests."""
-    _counters.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
@@ -12,10 +13,12 @@ import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
+from standby_actors.brief import BriefStart, begin_brief, is_brief
 from standby_actors.errors import ActorStopped
-from standby_actors.events import emit
+from standby_actors.events import current_stream, emit
 from standby_actors.failure import described
 from standby_actors.models import ModelError, default_model, open_model
+from standby_actors.nursery import open_nursery
 from standby_actors.opening import Model
 from standby_actors.result import Result, TurnError, failed
 from standby_actors.subagent import spawn as spawn_subagent
@@ -80,6 +83,27 @@ class Options(TypedDict, total=False):
     options, but for the lifetime and the signal, are its own business."""
     signal: Signal | None
     """Calls off everything that is under it, once it is set."""
+
+
+class _Cast:
+    """What a pool has worked out of one agent."""
+
+    __slots__ = ("agent", "brief", "given", "lifetime")
+
+    def __init__(
+        self, given: AgentLike, lifetime: Lifetime | None, timeout: float | None, is_whole: bool
+    ) -> None:
+        self.given = given
+        """Kept, so that its identity stays its own."""
+        self.agent = agent_of(given)
+        self.lifetime, _ = resolve_lifetime(lifetime, self.agent)
+        self.brief: BriefStart | None = None
+        """How to play it, where a turn is a call of its function and no more."""
+        if is_whole and self.lifetime == "task" and is_brief(self.agent):
+            self.brief = BriefStart(self.agent, timeout)
+
+
+_CASTS_KEPT = 1_000
 
 
 @define(eq=False)
@@ -152,6 +176,9 @@ class SubagentPool:
         self._trail = trail
         self._kept: dict[str, list[_Kept]] = {}
         self._models: dict[str, _Opened] = {}
+        self._casts: dict[int, _Cast] = {}
+        self._house = open_nursery(name="pool")
+        """Where subagents live that are played for one turn and need nothing else."""
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -169,6 +196,7 @@ class SubagentPool:
         _ = self.trail
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
+        await self._house.__aenter__()
         return self
 
     async def __aexit__(
@@ -182,13 +210,17 @@ class SubagentPool:
         nursery, self._nursery = self._nursery, None
         # Shielded: each subagent's block bounds its own closing, and to leave
         # now would only hide the error that the body is being left with.
-        with trio.CancelScope(shield=True):
-            await self._end([kept for each in self._kept.values() for kept in each])
-        nursery.cancel_scope.cancel()
-        # Last, because subagents talk to them to their end.
-        for opened in list(self._models.values()):
-            opened.scope.cancel()
-        await self._manager.__aexit__(None, None, None)
+        try:
+            with trio.CancelScope(shield=True):
+                await self._end([kept for each in self._kept.values() for kept in each])
+            # It raises what ends the program, and swallows nothing: nobody kills it.
+            await self._house.__aexit__(kind, error, trace)
+        finally:
+            nursery.cancel_scope.cancel()
+            # Last, because subagents talk to them to their end.
+            for opened in list(self._models.values()):
+                opened.scope.cancel()
+            await self._manager.__aexit__(None, None, None)
 
     async def turn(
         self,
@@ -216,21 +248,30 @@ class SubagentPool:
             ModelError: there is no model to ask; nothing was recorded.
             RuntimeError: the pool is not open.
         """
-        agent = agent_of(agent)
-        key = agent.name if key is None else key
+        cast = self._casts.get(id(agent)) or self._cast(agent)
         signal = signal or self._options.get("signal")
         if signal is None:
-            return self.trail.record(await self._turn(agent, task, key, None))
-        return await self._under(signal, agent, task, key)
+            return self.trail.record(await self._turn(cast, task, key, None))
+        return await self._under(signal, cast, task, key)
 
-    async def _under(self, signal: Signal, agent: Agent, task: str, key: str) -> Result:
+    def _cast(self, agent: AgentLike) -> _Cast:
+        """What is worked out once of `agent`, which may play many turns."""
+        is_whole = self._options.get("spawn") is None and self._options.get("export_dir") is None
+        cast = _Cast(agent, self._lifetime, self._options.get("timeout"), is_whole)
+        if len(self._casts) >= _CASTS_KEPT:
+            # Closures are new each time, and so would be kept for ever.
+            self._casts.clear()
+        self._casts[id(agent)] = cast
+        return cast
+
+    async def _under(self, signal: Signal, cast: _Cast, task: str, key: str | None) -> Result:
         """A turn that `signal` may cut: then it ends as that says, and costs what it has cost."""
         self._running()
         cut = _Cut(signal)
         if not signal.is_set:
             with cut.scope, signal.calling(cut.scope.cancel):
                 try:
-                    cut.result = await self._turn(agent, task, key, cut)
+                    cut.result = await self._turn(cast, task, key, cut)
                 finally:
                     # Also when it is cut from outside at the same time.
                     if cut.result is not None:
@@ -238,10 +279,15 @@ class SubagentPool:
             if cut.result is not None:
                 return cut.result
         assert signal.error is not None
-        return self.trail.record(failed(agent.name, signal.error))
+        return self.trail.record(failed(cast.agent.name, signal.error))
 
-    async def _turn(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
-        if resolve_lifetime(self._lifetime, agent)[0] == "task":
+    async def _turn(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
+        if cast.brief is not None and not current_stream().listeners:
+            self._running()
+            return await self._briefly(cast.brief, task, cut)
+        agent = cast.agent
+        key = agent.name if key is None else key
+        if cast.lifetime == "task":
             self._running()
             return await self._once(agent, task, key, cut)
         while True:
@@ -280,6 +326,15 @@ class SubagentPool:
         enough, more does nothing; several callers wait for the same end.
         """
         await self._end([kept for each in self._kept.values() for kept in each])
+
+    async def _briefly(self, start: BriefStart, task: str, cut: _Cut | None) -> Result:
+        """One turn of a function that nobody watches."""
+        brief = begin_brief(self._house.root, start, task)
+        try:
+            return await brief.answer()
+        except trio.Cancelled:
+            self._was_cut(brief.failed, cut)
+            raise
 
     async def _once(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
         player: Player | None = None
@@ -435,17 +490,8 @@ class SubagentPool:
             return result
         except trio.Cancelled:
             # It costs what it has cost, whoever cut it.
-            error = cut.signal.error if cut is not None else None
-            result = failed(
-                name,
-                error or TurnError("cancelled", "cut from outside"),
-                subagent=player.id,
-                usage=_spent(player).delta(before),
-            )
-            if error is None or cut is None:
-                self.trail.record(result)
-            else:
-                cut.result = result
+            usage = _spent(player).delta(before)
+            result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
             raise
         finally:
             # Also when it is cut: who shows what is going on must see it end.
@@ -458,6 +504,16 @@ class SubagentPool:
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
             )
+
+    def _was_cut(self, fail: Callable[[TurnError], Result], cut: _Cut | None) -> Result:
+        """Record a turn that was cancelled, or hand it to the signal that has done it."""
+        error = cut.signal.error if cut is not None else None
+        result = fail(error or TurnError("cancelled", "cut from outside"))
+        if error is None or cut is None:
+            self.trail.record(result)
+        else:
+            cut.result = result
+        return result
 
     def _running(self) -> trio.Nursery:
         if self._nursery is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -42,6 +43,10 @@ class FunctionSession(Conversation):
     function: MindFunction
     schema: Any = None
     usage: Usage = field(init=False, default=NOTHING)
+    _call: Callable[[str], Awaitable[Any]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._call = caller_of(self.function)
 
     @property
     def model(self) -> str:
@@ -67,7 +72,7 @@ class FunctionSession(Conversation):
         scope = self.scope = trio.CancelScope()
         try:
             with scope:
-                answer = await _call(self.function, text)
+                answer = await self._call(text)
         # A failing mind is expected work: here its exception becomes a value,
         # as the cell makes one of an actor's.
         except Exception as error:
@@ -78,10 +83,9 @@ class FunctionSession(Conversation):
         if scope.cancelled_caught:
             return Turn("", tuple(messages), TurnError("stopped", "interrupted"))
         try:
-            said, value = _read(answer, self.schema)
+            said, value = read_answer(answer, self.schema)
         except (msgspec.MsgspecError, TypeError) as error:
-            wrong = TurnError("schema", f"the function's answer: {error}").with_cause(error)
-            return Turn("", tuple(messages), wrong)
+            return Turn("", tuple(messages), wrong_answer(error))
         say(ChatMessage("assistant", said))
         return Turn(said, tuple(messages), None, value)
 
@@ -89,20 +93,25 @@ class FunctionSession(Conversation):
         """There is nothing to let go of."""
 
 
-async def _call(function: MindFunction, task: str) -> Any:
+def caller_of(function: MindFunction) -> Callable[[str], Awaitable[Any]]:
+    """How to call `function` with a task, and wait for its answer."""
     kind: Any = type(function)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(kind.__call__):
-        return await function(task)
-    answer = await trio.to_thread.run_sync(partial(function, task), abandon_on_cancel=True)
-    # A partial or a lambda may hide that it is async.
-    return await answer if inspect.isawaitable(answer) else answer
+        return cast("Callable[[str], Awaitable[Any]]", function)
+
+    async def in_a_thread(task: str) -> Any:
+        answer = await trio.to_thread.run_sync(partial(function, task), abandon_on_cancel=True)
+        # A partial or a lambda may hide that it is async.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return in_a_thread
 
 
-def _read(answer: Any, schema: Any) -> tuple[str, Any]:
+def read_answer(answer: Any, schema: Any) -> tuple[str, Any]:
     """The output and the value of a function's answer.
 
     Examples:
-        >>> _read("yes", None), _read(None, None), _read([1, 2], None)
+        >>> read_answer("yes", None), read_answer(None, None), read_answer([1, 2], None)
         (('yes', None), ('', None), ('[1,2]', [1, 2]))
 
     Raises:
@@ -120,3 +129,8 @@ def _read(answer: Any, schema: Any) -> tuple[str, Any]:
     if isinstance(answer, str):
         return answer, None
     return msgspec.json.encode(answer).decode(), answer
+
+
+def wrong_answer(error: Exception) -> TurnError:
+    """The error of a turn whose answer :func:`read_answer` could not read."""
+    return TurnError("schema", f"the function's answer: {error}").with_cause(error)
