@@ -25,7 +25,19 @@ from .failure import described
 from .guards import refusal_of_input, refusal_of_output
 from .opening import CannotRecall
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
-from .record import ENDING, Ended, Finished, Line, Noted, Opened, Recorder, Said, Used, wall_time
+from .record import (
+    ENDING,
+    Ended,
+    Finished,
+    Line,
+    Noted,
+    Opened,
+    Recorder,
+    Said,
+    Spent,
+    Used,
+    wall_time,
+)
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
 from .session import (
     Compacted,
@@ -94,6 +106,8 @@ class Order:
     cut: Cut | None = None
     why: str = ""
     before: Usage = NOTHING
+    noted: Usage = NOTHING
+    """What it had cost when that was last written down."""
     messages: list[ChatMessage] = field(factory=list)
     speech: str = ""
     """What the mind is in the middle of saying."""
@@ -149,6 +163,20 @@ class Mind:
         assert self.session is not None
         if self.export_dir is not None and self.recorder is None:
             self.recorder = Recorder(self.export_dir / f"{file_name(self.id)}{ENDING}")
+        if self.recorder is not None:
+            self._record_opened()
+        self.tell(
+            "spawn",
+            agent=self.agent.name,
+            model=self.session.model,
+            lifetime=self.lifetime,
+            source=source,
+        )
+        self.tell("status", status="idle")
+
+    def _record_opened(self) -> None:
+        """Write down that a session was opened, and what it knows of those before."""
+        assert self.session is not None
         self.record(
             Opened(
                 wall_time(),
@@ -158,16 +186,9 @@ class Mind:
                 self.lifetime,
                 self.parent,
                 self.incarnation,
+                note=self.sittings.note,
             )
         )
-        self.tell(
-            "spawn",
-            agent=self.agent.name,
-            model=self.session.model,
-            lifetime=self.lifetime,
-            source=source,
-        )
-        self.tell("status", status="idle")
 
     def record(self, line: Line) -> None:
         """Write `line` down, where there is a record."""
@@ -184,7 +205,7 @@ class Mind:
         """
         # Nothing of the life before holds for this one.
         self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
-        async with self.sittings.held(self.close, again=self.incarnation > 1) as session:
+        async with self.sittings.held(self.close, life=self.incarnation) as session:
             yield session
 
     async def _make_room(self, level: int, limit: int) -> TurnError | None:
@@ -207,11 +228,13 @@ class Mind:
             characters = await self.sittings.hand_over()
         except (NoSummary, CannotRecall) as error:
             return TurnError("context_overflow", str(error)).with_cause(error)
+        if self.recorder is not None:
+            self._record_opened()
         self.tell("handover", summary=characters)
         return None
 
     def transcript(self) -> tuple[ChatMessage, ...]:
-        """Everything said so far, in all sessions."""
+        """Everything said so far, in all sessions, each message once and in order."""
         return self.sittings.transcript()
 
     # ---- turns
@@ -296,7 +319,23 @@ class Mind:
             case _:
                 pass
         self._tell(event)
+        if self.recorder is not None and not isinstance(event, TextDelta | ThoughtDelta):
+            self._note_cost(order)
         order.hear(event)
+
+    def _note_cost(self, order: Order) -> None:
+        """Write down what the turn has cost, if that is more than was written down last.
+
+        A process that is killed in mid-turn has spent it all the same.
+        """
+        if self.session is None or not order.is_reached:
+            return
+        cost = self._priced(self.session.usage.delta(order.before))
+        known = order.noted
+        spent = (cost.input_tokens, cost.output_tokens, cost.cost_usd)
+        if spent != (known.input_tokens, known.output_tokens, known.cost_usd):
+            order.noted = cost
+            self.record(Spent(wall_time(), cost))
 
     def _tell(self, event: SessionEvent) -> None:
         if self.recorder is not None:
@@ -551,9 +590,8 @@ class Mind:
         return self.outcome
 
     def export(self, directory: Path) -> Path:
-        """Write the transcript of the session now, whole or not at all."""
-        assert self.session is not None
-        return self.session.export(directory, file_name(self.id))
+        """Write everything said so far, whole or not at all."""
+        return self.sittings.export(directory, file_name(self.id))
 
     @property
     def usage(self) -> Usage:

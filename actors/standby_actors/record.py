@@ -37,6 +37,8 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     parent: str = ""
     incarnation: int = 1
     version: int = VERSION
+    note: str = ""
+    """What this session knows of those before it; empty of the first."""
 
 
 class Said(msgspec.Struct, frozen=True, tag="message"):
@@ -63,6 +65,13 @@ class Noted(msgspec.Struct, frozen=True, tag="note"):
     text: str = ""
 
 
+class Spent(msgspec.Struct, frozen=True, tag="spent"):
+    """What the turn in flight has cost so far; its end tells the whole again."""
+
+    at: float
+    usage: Usage = NOTHING
+
+
 class Ended(msgspec.Struct, frozen=True, tag="turn"):
     """A turn is over."""
 
@@ -83,7 +92,7 @@ class Finished(msgspec.Struct, frozen=True, tag="closed"):
     usage: Usage = NOTHING
 
 
-Line: TypeAlias = Opened | Said | Used | Noted | Ended | Finished
+Line: TypeAlias = Opened | Said | Used | Noted | Spent | Ended | Finished
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
@@ -195,8 +204,37 @@ def _numbered(raw: bytes) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def messages_of(lines: tuple[Line, ...]) -> tuple[ChatMessage, ...]:
-    """What was said, in order."""
-    return tuple(line.message for line in lines if isinstance(line, Said))
+    """What was said, in order, and a line of role "system" where another session began."""
+    said: list[ChatMessage] = []
+    for line in lines:
+        if isinstance(line, Said):
+            said.append(line.message)
+        elif isinstance(line, Opened) and line.note:
+            said.append(ChatMessage("system", line.note))
+    return tuple(said)
+
+
+def usage_of(lines: tuple[Line, ...]) -> Usage:
+    """What all turns have cost, one that was lost with its process as far as it got.
+
+    Examples:
+        >>> lost = (Ended(1.0, 0.0, "a", "ok", usage=Usage(turns=1, output_tokens=9)),
+        ...         Spent(2.0, Usage(output_tokens=4)), Spent(3.0, Usage(output_tokens=6)))
+        >>> usage_of(lost).output_tokens
+        15
+    """
+    whole, lost = NOTHING, NOTHING
+    for line in lines:
+        match line:
+            case Spent(usage=usage):
+                lost = usage
+            case Ended(usage=usage):
+                whole, lost = whole.accumulate(usage), NOTHING
+            case Opened():
+                whole, lost = whole.accumulate(lost), NOTHING
+            case _:
+                pass
+    return whole.accumulate(lost)
 
 
 def summary_of(lines: tuple[Line, ...]) -> dict[str, Any]:
@@ -209,9 +247,6 @@ def summary_of(lines: tuple[Line, ...]) -> dict[str, Any]:
     opened = next((each for each in lines if isinstance(each, Opened)), None)
     turns = [each for each in lines if isinstance(each, Ended)]
     last = lines[-1] if lines else None
-    usage = NOTHING
-    for turn in turns:
-        usage = usage.accumulate(turn.usage)
     state = "closed" if isinstance(last, Finished) else "open or lost"
     return {
         "id": opened.id if opened else "?",
@@ -219,6 +254,6 @@ def summary_of(lines: tuple[Line, ...]) -> dict[str, Any]:
         "model": opened.model if opened else "",
         "turns": len(turns),
         "failed": sum(each.status != "ok" for each in turns),
-        "usage": usage,
+        "usage": usage_of(lines),
         "state": state,
     }

@@ -160,8 +160,8 @@ def _conversation(lines: tuple[Line, ...]) -> Iterable[str]:
                 yield f'<p class="note">{escape(what)}: {escape(text)}</p>'
             case Ended(error=error) if error is not None:
                 yield f'<p class="error">The turn ended: {escape(str(error))}</p>'
-            case Opened(incarnation=incarnation) if incarnation > 1:
-                yield f'<p class="note">a new session was opened: life {incarnation}</p>'
+            case Opened(note=note) if note:
+                yield f'<p class="note">{escape(note)}</p>'
             case _:
                 pass
 

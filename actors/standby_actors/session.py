@@ -125,9 +125,9 @@ class Memory(msgspec.Struct, frozen=True):
     """What a conversation is to know of the one before it."""
 
     messages: tuple[ChatMessage, ...] = ()
-    """What was said, turn by turn: to be shown to the mind as its own past."""
+    """What was said last, turn by turn: to be shown to the mind as its own past."""
     summary: str = ""
-    """What was said, in short; shown in place of the messages."""
+    """What was said before those, in short."""
     resume: str = ""
     """What the backend itself calls the conversation, if it keeps them."""
 
@@ -200,7 +200,10 @@ class Session(Protocol):
         ...
 
     def transcript(self) -> tuple[ChatMessage, ...]:
-        """Everything said so far, failed turns included and marked."""
+        """Everything said in this session, failed turns included and marked.
+
+        What it was given to remember was said in another one, and is not in it.
+        """
         ...
 
     def export(self, directory: Path, name: str) -> Path:
@@ -257,6 +260,15 @@ class Compacts(Protocol):
         It tells of it with :class:`Compacted`.  Cancelled, or failed, it
         remembers what it did before.
         """
+        ...
+
+
+@runtime_checkable
+class Condenses(Protocol):
+    """A session that may be shown less than its transcript: after a compaction, say."""
+
+    def known(self) -> Memory:
+        """What it is shown of what was said, so that another can go on from there."""
         ...
 
 

@@ -1,11 +1,17 @@
-"""The sessions of one subagent: one follows another, and is told what the last one knew."""
+"""The sessions of one subagent: one follows another, and is told what the last one knew.
+
+What was said belongs here, and to nobody else: a session knows its own turns, and
+what it was told of those before is not repeated in its transcript.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 from attrs import define, field
 
@@ -13,11 +19,12 @@ from .agent import Agent
 from .context import summary_task
 from .opening import Opener
 from .result import ChatMessage, TurnError
-from .session import Memory, Owned, Resumable, Session, ignore
+from .session import Condenses, Memory, Owned, Resumable, Session, export_jsonl, ignore
 from .usage import Usage
 
 LEAVE_SECONDS = 5.0
 """How long letting go of a session may take before it is cut."""
+NO_MEMORY = Memory()
 SUMMARY_SECONDS = 120.0
 """How long a mind may take to write down what another one is to know."""
 
@@ -63,27 +70,32 @@ class Sittings:
     opens: Opener | None = None
     """Opens them."""
     past: tuple[ChatMessage, ...] = ()
-    """What was said in the sessions before this one."""
+    """What was said in the sessions before this one, each message once, and a line of
+    role "system" where the next one began."""
+    note: str = ""
+    """What that line says of the session now; empty of the first."""
+    _told: Memory = NO_MEMORY
+    """What the session now was told of those before."""
     _hosts: trio.Nursery | None = None
     _hosted: _Hosted | None = None
 
     @asynccontextmanager
-    async def held(self, close: Callable[[], Any], *, again: bool) -> AsyncGenerator[Session]:
+    async def held(self, close: Callable[[], Any], *, life: int) -> AsyncGenerator[Session]:
         """A session, open for one life of the actor, and let go of however that ends.
 
         Args:
             close: called, shielded by itself, before the session is let go of.
-            again: whether there was a life before; then the agent says what of it
-                is remembered.
+            life: which one it is, from 1; of a life before the agent says what is
+                remembered.
         """
-        memory = await self._memory() if again else None
+        memory = await self._memory() if life > 1 else None
         # Each session is held open by a task of its own, so that one can follow another
         # in mid-turn, and none is torn down before it has been exported and closed.
         async with trio.open_nursery() as hosts:
             hosts.cancel_scope.shield = True
             self._hosts = hosts
             try:
-                yield await self._enter(memory)
+                yield await self._enter(memory, f"life {life}")
             finally:
                 self._hosts = None
                 try:
@@ -98,32 +110,63 @@ class Sittings:
             NoSummary: none could be written; the session is the one it was.
             CannotRecall: there is one session only.
         """
-        memory = await self._summarised(self.transcript())
-        self.past = self.transcript()
+        memory = await self._summarised(self.known())
         assert self.session is not None
         await self.session.close()
         await self._leave()
-        # What it is shown is the summary; what was said stays in the transcript.
-        await self._enter(Memory(summary=memory.summary))
+        await self._enter(memory, "a new session")
         return len(memory.summary)
 
     def transcript(self) -> tuple[ChatMessage, ...]:
-        """Everything said so far, in all sessions."""
+        """Everything said so far, in all sessions, each message once and in order."""
         return self.past if self.session is None else (*self.past, *self.session.transcript())
 
-    async def _enter(self, memory: Memory | None) -> Session:
+    def known(self) -> Memory:
+        """What the session now would go on from: what it was told, and its own turns."""
+        session = self.session
+        if session is None:
+            return NO_MEMORY
+        # One that names its conversations may keep none of them all the same.
+        resume = ""
+        if isinstance(session, Resumable) and session.capabilities.resume:
+            resume = session.resume_id
+        if isinstance(session, Condenses):
+            return msgspec.structs.replace(session.known(), resume=resume)
+        told = self._told
+        return Memory((*told.messages, *session.transcript()), told.summary, resume)
+
+    def export(self, directory: Path, name: str) -> Path:
+        """Write everything said so far to a file under `directory`, whole or not at all.
+
+        Raises:
+            OSError: nothing was written under the final name.
+        """
+        assert self.session is not None
+        if not self.past:
+            return self.session.export(directory, name)
+        return export_jsonl(self.transcript(), directory, name)
+
+    async def _enter(self, memory: Memory | None, what: str) -> Session:
         """Open a session, and hold it open until :meth:`_leave`."""
         assert self.opens is not None
         if self._hosts is None:
             # Of a shared actor: its sessions hold nothing open.
             async with self.opens(memory) as session:
-                self.take(session)
+                self._follow(session, memory, what)
         else:
             hosted = await self._hosts.start(self._host, memory)
             self._hosted = hosted
-            self.take(hosted.session)
+            self._follow(hosted.session, memory, what)
         assert self.session is not None
         return self.session
+
+    def _follow(self, session: Session, memory: Memory | None, what: str) -> None:
+        """Go on with `session`; what was said in the one before is past from now on."""
+        if self.session is not None:
+            self.note = f"{what} begins, {_knows(memory)}"
+            self.past = (*self.transcript(), ChatMessage("system", self.note))
+        self._told = memory or NO_MEMORY
+        self.take(session)
 
     def take(self, session: Session) -> None:
         """Go on with `session`, which is told whose it is if it wants to know."""
@@ -158,22 +201,39 @@ class Sittings:
         """What a life after the first is to know, as its agent says."""
         remember = self.agent.remember
         if remember == "replay":
-            session: Any = self.session
-            resume = session.resume_id if isinstance(session, Resumable) else ""
-            return Memory(self.transcript(), resume=resume)
+            return self.known()
         if remember == "summary":
-            return await self._summarised(self.transcript())
+            return await self._summarised(self.known())
         return None
 
-    async def _summarised(self, said: tuple[ChatMessage, ...]) -> Memory:
+    async def _summarised(self, known: Memory) -> Memory:
         """A memory in short, written by a session that is opened for it."""
         assert self.opens is not None
+        said = known.messages
+        if known.summary:
+            said = (ChatMessage("user", f"Before that: {known.summary}"), *said)
         if not said:
-            return Memory()
+            return NO_MEMORY
         async with self.opens(None) as writer:
             with trio.fail_after(SUMMARY_SECONDS):
                 turn = await writer.ask(summary_task(said), ignore)
             self.charge(writer.usage)
         if turn.error is not None:
             raise NoSummary(self.subagent, turn.error)
-        return Memory(said, turn.text)
+        return Memory(summary=turn.text)
+
+
+def _knows(memory: Memory | None) -> str:
+    """What a session knows of those before, in words that end a sentence.
+
+    Examples:
+        >>> _knows(None)
+        'and knows nothing of what was said before'
+        >>> _knows(Memory(summary="They sought a bug."))
+        'and knows of what was said before: They sought a bug.'
+    """
+    if memory is None or memory == NO_MEMORY:
+        return "and knows nothing of what was said before"
+    if memory.messages or memory.resume:
+        return "and knows what was said before"
+    return f"and knows of what was said before: {memory.summary}"

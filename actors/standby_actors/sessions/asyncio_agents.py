@@ -116,6 +116,15 @@ class _Played:
     usage: Usage
 
 
+def _shown(memory: Memory) -> list[ChatMessage]:
+    """What an agent is shown of what was said before."""
+    shown = [each for each in memory.messages if each.text and not each.partial]
+    if memory.summary:
+        said = f"What was said so far, in short:\n{memory.summary}"
+        shown.insert(0, ChatMessage("user", said))
+    return shown
+
+
 @define(eq=False)
 class PydanticAISession(_AsyncioSession):
     """A conversation with a ``pydantic_ai.Agent``."""
@@ -124,11 +133,7 @@ class PydanticAISession(_AsyncioSession):
         """Begin with what was said before."""
         from pydantic_ai import messages as parts
 
-        self.said.extend(memory.messages)
-        if memory.summary:
-            shown = [ChatMessage("user", f"What was said so far, in short:\n{memory.summary}")]
-        else:
-            shown = [each for each in memory.messages if each.text and not each.partial]
+        shown = _shown(memory)
         self._history = [
             parts.ModelResponse([parts.TextPart(each.text)])
             if each.role == "assistant"
@@ -191,16 +196,11 @@ class OpenAIAgentsSession(_AsyncioSession):
 
     def recall(self, memory: Memory) -> None:
         """Begin with what was said before."""
-        self.said.extend(memory.messages)
-        if memory.summary:
-            first = f"What was said so far, in short:\n{memory.summary}"
-            self._history = [{"role": "user", "content": first}]
-        else:
-            self._history = [
-                {"role": each.role, "content": each.text}
-                for each in memory.messages
-                if each.role in ("user", "assistant") and each.text and not each.partial
-            ]
+        self._history = [
+            {"role": each.role, "content": each.text}
+            for each in _shown(memory)
+            if each.role in ("user", "assistant")
+        ]
 
     async def _play(self, text: str, hear: Callable[[SessionEvent], None]) -> _Played:
         from agents import Runner

@@ -103,9 +103,7 @@ class ChatSession(Conversation):
 
     def known(self) -> Memory:
         """What the model is shown: the turns that it answered, the oldest as a summary."""
-        return Memory(
-            tuple(entry.message for turn in self.shown for entry in turn), self.summary
-        )
+        return Memory(tuple(entry.message for turn in self.shown for entry in turn), self.summary)
 
     async def close(self) -> None:
         """Nothing is held between turns: the connections are the model's."""

@@ -121,7 +121,6 @@ class ScriptedSession(Conversation):
     def recall(self, memory: Memory) -> None:
         """Begin with `memory`, which a test may look at in `recalled`."""
         self.recalled = memory
-        self.said.extend(memory.messages)
 
     def export(self, directory: Path, name: str) -> Path:
         """Write the transcript as JSON lines."""

@@ -217,7 +217,7 @@ class StdioSession(Playing):
         if play.over:
             return
         # Nothing came of it.
-        if play.stopping is not None or play.redirect is not None:
+        if play.is_cut:
             what = "did not end its turn when it was told to"
             play.redirect = None
             play.error = play.stopping or TurnError("idle_timeout", f"{self.name} {what}", True)
@@ -321,7 +321,10 @@ class StartFailed(Exception):
 
 def preface(memory: Memory) -> str:
     """What a mind without a memory is told before its first task."""
+    parts: list[str] = []
     if memory.summary:
-        return f"What was said before, in short:\n{memory.summary}\n\nNow:\n"
+        parts.append(f"What was said before, in short:\n{memory.summary}")
     lines = [f"{m.role}: {m.text}" for m in memory.messages if m.text and m.role != "system"]
-    return "What was said before:\n" + "\n".join(lines) + "\n\nNow:\n" if lines else ""
+    if lines:
+        parts.append("What was said before:\n" + "\n".join(lines))
+    return "\n\n".join([*parts, "Now:\n"]) if parts else ""
