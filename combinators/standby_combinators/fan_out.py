@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar, Unpack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar, Unpack, cast
 
 import trio
+from attrs import field, frozen
 
-from standby_actors.agent import Agent, agent_of
-from standby_actors.result import Result, succeeded
+from standby_actors.result import Result, TurnError, failed, succeeded
 
-from .pool import AgentLike, Options, SubagentPool
-from .trail import Report, join_outputs, report
+from .checks import at_least, check_count
+from .member import Asked, Member, members_of, name_of
+from .pool import Options
+from .signal import Signal, signal_below
+from .team import Stage, Team, open_stage
+from .trail import Report, join_outputs
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 CONCURRENCY = 4
 """Branches that run at the same time, unless another number is asked for."""
+
+Split = Callable[[str], Sequence[str]]
+"""Makes of one task those of the branches."""
 
 
 async def map_concurrent(
@@ -31,9 +39,9 @@ async def map_concurrent(
     Raises:
         ValueError: `concurrency` is less than 1.
     """
-    _check(concurrency)
+    check_count(concurrency, "branches at a time")
     waiting = list(items)
-    made: dict[int, R] = {}
+    made: list[R | None] = [None] * len(waiting)
     pending = iter(enumerate(waiting))
 
     async def worker() -> None:
@@ -43,59 +51,302 @@ async def map_concurrent(
     async with trio.open_nursery() as nursery:
         for _ in range(min(concurrency, len(waiting))):
             nursery.start_soon(worker)
-    return [made[place] for place in range(len(waiting))]
+    return cast("list[R]", made)
+
+
+@frozen(eq=False)
+class FanOut(Team[Report]):
+    """:func:`fan_out` as a member of a team: every branch is asked what the team is asked.
+
+    Args:
+        members: who plays, a branch each; with `split` one member may play all.
+        split: makes of the team's task those of the branches.
+        concurrency, fail_fast, quorum, first: as :func:`fan_out` has them.
+        name, description: for whoever chooses among members.
+    """
+
+    members: tuple[Asked, ...] = field(converter=members_of)
+    split: Split | None = field(default=None, kw_only=True)
+    concurrency: int = field(
+        default=CONCURRENCY, kw_only=True, validator=at_least(1, "branches at a time")
+    )
+    fail_fast: bool = field(default=False, kw_only=True)
+    quorum: int | None = field(default=None, kw_only=True, validator=at_least(1, "answers"))
+    first: bool = field(default=False, kw_only=True)
+    name: str = field(default="fan_out", kw_only=True)
+    description: str = field(default="", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.split is None:
+            _enough(self.quorum, self.first, len(self.members))
+
+    async def play(self, task: str, stage: Stage, /) -> Report:
+        """Ask all of them, side by side."""
+        tasks: Sequence[str] = [task] * len(self.members)
+        members: Sequence[Asked] = self.members
+        if self.split is not None:
+            tasks = self.split(task)
+            members = _each(members, len(tasks))
+        enough = _enough(self.quorum, self.first, len(tasks)) if tasks else None
+        branches = _Branches(
+            stage, members, tasks, self.concurrency, self.fail_fast, enough, self.first
+        )
+        return await branches.play()
 
 
 async def fan_out(
-    agent: AgentLike | Sequence[AgentLike],
-    tasks: Sequence[str],
+    agent: Member | Sequence[Member],
+    tasks: Sequence[str] | str,
     *,
     concurrency: int = CONCURRENCY,
+    fail_fast: bool = False,
+    quorum: int | None = None,
+    first: bool = False,
     **options: Unpack[Options],
 ) -> Report:
-    """Ask one agent many tasks, or each of many agents its own.
+    """Ask one many tasks, each of many its own, or all of many the same.
 
     The steps of the Report are the Results, in the order of `tasks`.  A branch
     that fails keeps its place, and the others do not notice.  No two branches
-    share a memory, whatever the lifetime.  As one Result it is that of the first
-    branch that failed, else of the last; its output is that of all branches.
+    share a memory, whatever the lifetime.
+
+    As one Result it is that of the first branch that failed, else of the last; its
+    output is that of all branches.  With `quorum` it is `ok` if so many have
+    answered, and its output is theirs.  What `fail_fast`, `quorum` and `first` make
+    superfluous is cut at once: a branch in flight ends `cancelled`, and costs what
+    it has cost; one that had not begun is `not_started`.
 
     When this returns, raises, or is cancelled, every subagent is closed.
 
     Args:
         agent: who plays; of several, one for each task.
-        tasks: what is asked; none is answered with no steps.
+        tasks: what is asked; none is answered with no steps.  A single text is asked
+            of everybody.
         concurrency: branches at the same time, at least 1.
+        fail_fast: a failure cuts the others, or, with `quorum`, one failure too many.
+        quorum: so many answers are enough, 1 to the number of branches.
+        first: one answer is enough: a quorum of 1, whose Result is that answer.
         options: about the subagents; see :class:`Options`.
 
     Raises:
-        ValueError: there are not as many agents as tasks, or `concurrency` is
-            less than 1; nothing was spawned.
+        ValueError: there are not as many agents as tasks, or a number is out of its
+            range; nothing was spawned.
+        TypeError: a member cannot be asked; nothing was spawned.
         ModelError: there is no model to ask.
     """
-    _check(concurrency)
-    agents = _agents(agent, len(tasks))
-    async with SubagentPool(**options) as pool:
-
-        async def branch(place: int) -> Result:
-            one = agents[place]
-            return await pool.turn(one, tasks[place], key=f"{one.name}#{place}")
-
-        results = tuple(await map_concurrent(branch, range(len(tasks)), concurrency))
-    deciding = next((each for each in results if not each.ok), results[-1] if results else None)
-    if deciding is None:
-        deciding = succeeded("fan_out", "")
-    return report(deciding, results, pool.trail.usage(), output=join_outputs(results))
+    members, tasks = _paired(agent, tasks)
+    check_count(concurrency, "branches at a time")
+    at_least(1, "answers")(None, None, quorum)
+    enough = _enough(quorum, first, len(tasks)) if tasks else None
+    async with open_stage(**options) as stage:
+        return await _Branches(stage, members, tasks, concurrency, fail_fast, enough, first).play()
 
 
-def _agents(agent: AgentLike | Sequence[AgentLike], count: int) -> list[Agent]:
-    if isinstance(agent, Sequence):
-        if len(agent) != count:
-            raise ValueError(f"each task has an agent: {len(agent)} agents for {count} tasks")
-        return [agent_of(each) for each in agent]
-    return [agent_of(agent)] * count
+class Landing:
+    """A fan-out in progress: ``async for place, result in landing``.
+
+    Results come as they land; `place` is the branch's, from 0.  The loop ends with the
+    last of them.  Make one with :func:`open_fan_out`.
+    """
+
+    def __init__(self, branches: _Branches, landed: trio.MemoryReceiveChannel[int]) -> None:
+        self._branches = branches
+        self._landed = landed
+
+    def __aiter__(self) -> Landing:
+        return self
+
+    async def __anext__(self) -> tuple[int, Result]:
+        try:
+            place = await self._landed.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+        result = self._branches.results[place]
+        assert result is not None
+        return place, result
+
+    @property
+    def report(self) -> Report:
+        """The whole, as :func:`fan_out` returns it; what has not ended by now is `not_started`."""
+        return self._branches.report()
 
 
-def _check(concurrency: int) -> None:
-    if concurrency < 1:
-        raise ValueError(f"at least 1 branch runs at a time, not {concurrency}")
+@asynccontextmanager
+async def open_fan_out(
+    agent: Member | Sequence[Member],
+    tasks: Sequence[str] | str,
+    *,
+    concurrency: int = CONCURRENCY,
+    fail_fast: bool = False,
+    quorum: int | None = None,
+    first: bool = False,
+    **options: Unpack[Options],
+) -> AsyncGenerator[Landing]:
+    """As :func:`fan_out`, and hand out each Result when it lands.
+
+    ``async with open_fan_out(scout, files) as landing: async for place, result in landing: …``
+
+    Whoever leaves the block early cuts the rest.  After it :attr:`Landing.report` is
+    the whole, complete.
+
+    Args and raises: see :func:`fan_out`.
+    """
+    members, tasks = _paired(agent, tasks)
+    check_count(concurrency, "branches at a time")
+    at_least(1, "answers")(None, None, quorum)
+    enough = _enough(quorum, first, len(tasks)) if tasks else None
+    # Room for all: a branch never waits for whoever reads.
+    landed, landing = trio.open_memory_channel[int](len(tasks))
+    async with open_stage(**options) as stage, trio.open_nursery() as nursery:
+        with signal_below(stage.signal) as left:
+            stage.signal = left
+            branches = _Branches(stage, members, tasks, concurrency, fail_fast, enough, first)
+            branches.landed = landed
+            nursery.start_soon(branches.play)
+            try:
+                yield Landing(branches, landing)
+            finally:
+                left.set("nobody waits for it any more", kind="cancelled")
+                # Its branches end in order, each within its own bound.
+                with trio.CancelScope(shield=True):
+                    await branches.over.wait()
+
+
+class _Branches:
+    """The branches of one fan-out."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        members: Sequence[Asked],
+        tasks: Sequence[str],
+        concurrency: int,
+        fail_fast: bool = False,
+        enough: int | None = None,
+        first: bool = False,
+    ) -> None:
+        self.stage = stage
+        self.members = members
+        self.tasks = tasks
+        self.concurrency = concurrency
+        self.fail_fast = fail_fast
+        self.enough = enough
+        self.first = first
+        self.results: list[Result | None] = [None] * len(tasks)
+        self.landed: trio.MemorySendChannel[int] | None = None
+        self.over = trio.Event()
+        self.good: list[int] = []
+        """Places of the answers, as they came; only where so many are enough."""
+        self.bad = 0
+        self.deciding: Result | None = None
+        """The branch that decided the whole before all had ended."""
+
+    async def play(self) -> Report:
+        try:
+            if self.fail_fast or self.enough is not None:
+                with signal_below(self.stage.signal) as cut:
+                    await self._play(cut)
+            else:
+                await self._play(None)
+        finally:
+            self.over.set()
+            if self.landed is not None:
+                self.landed.close()
+        return self.report()
+
+    async def _play(self, cut: Signal | None) -> None:
+        # One iterator for all: whoever is free takes the next, and no branch has a task.
+        pending = iter(range(len(self.tasks)))
+        stage = self.stage if cut is None else self.stage.below(signal=cut)
+        members, tasks, results = self.members, self.tasks, self.results
+
+        async def worker() -> None:
+            for place in pending:
+                member = members[place]
+                if cut is not None and cut.is_set:
+                    result = self._unstarted(member)
+                else:
+                    result = await stage.turn(member, tasks[place], branch=f"#{place}")
+                results[place] = result
+                if cut is not None:
+                    self._weigh(place, result, cut)
+                if self.landed is not None:
+                    self.landed.send_nowait(place)
+
+        workers = min(self.concurrency, len(self.tasks))
+        if workers == 1:
+            await worker()
+            return
+        async with trio.open_nursery() as nursery:
+            for _ in range(workers):
+                nursery.start_soon(worker)
+
+    def _unstarted(self, member: Asked) -> Result:
+        error = self.stage.signal.error if self.stage.signal is not None else None
+        return self.stage.refuse(member, error or TurnError("not_started", "it was not needed"))
+
+    def _weigh(self, place: int, result: Result, cut: Signal) -> None:
+        """Cut the rest, if this decides the whole."""
+        if cut.is_set:
+            return
+        if result.ok:
+            self.good.append(place)
+            if self.enough is not None and len(self.good) >= self.enough:
+                self.deciding = result
+                were = "1 answer was" if self.enough == 1 else f"{self.enough} answers were"
+                cut.set(f"{were} enough", kind="cancelled")
+            return
+        self.bad += 1
+        spare = 0 if self.enough is None else len(self.tasks) - self.enough
+        if self.fail_fast and self.bad > spare:
+            self.deciding = result
+            why = f"{name_of(self.members[place])} in branch {place} had failed"
+            cut.set(why, kind="cancelled")
+
+    def report(self) -> Report:
+        results = tuple(
+            failed(name_of(self.members[place]), "not_started") if result is None else result
+            for place, result in enumerate(self.results)
+        )
+        deciding = self.deciding
+        if deciding is None:
+            deciding = next((each for each in results if not each.ok), None)
+        if deciding is None:
+            deciding = results[-1] if results else succeeded("fan_out", "")
+        if self.first and deciding.ok and results:
+            return self.stage.report(deciding, results)
+        shown = results
+        if self.enough is not None and deciding.ok:
+            shown = tuple(results[place] for place in sorted(self.good))
+        output = shown[0].output if len(results) == 1 else join_outputs(shown)
+        return self.stage.report(deciding, results, output=output)
+
+
+def _paired(
+    agent: Member | Sequence[Member], tasks: Sequence[str] | str
+) -> tuple[Sequence[Asked], Sequence[str]]:
+    if isinstance(agent, Sequence) and not agent and not isinstance(tasks, str) and not tasks:
+        return (), ()
+    members = members_of(agent)
+    if isinstance(tasks, str):
+        # Not a task for each letter, though a str is a sequence of them.
+        return members, [tasks] * len(members)
+    return _each(members, len(tasks), one=not isinstance(agent, Sequence)), tasks
+
+
+def _each(members: Sequence[Asked], count: int, *, one: bool = True) -> Sequence[Asked]:
+    if len(members) == 1 and one:
+        return list(members) * count
+    if len(members) != count:
+        raise ValueError(f"each task has an agent: {len(members)} agents for {count} tasks")
+    return members
+
+
+def _enough(quorum: int | None, first: bool, branches: int) -> int | None:
+    if first and quorum not in (None, 1):
+        raise ValueError(f"first=True is a quorum of 1: say one of the two, not quorum={quorum}")
+    if first:
+        return 1
+    if quorum is not None and quorum > branches:
+        raise ValueError(f"a quorum of {quorum} cannot be reached by {branches} branches")
+    return quorum

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack, cast
 
-from attrs import frozen
+from attrs import field, frozen
 
-from standby_actors.agent import Agent, agent_of
-from standby_actors.result import Result, failed
+from standby_actors.agent import Agent
+from standby_actors.result import Result, TurnError
 
-from .fan_out import CONCURRENCY, map_concurrent
-from .pool import AgentLike, Options, SubagentPool
+from .checks import at_least
+from .fan_out import CONCURRENCY, FanOut, Split, map_concurrent
+from .member import Asked, Member, member_of, name_of
+from .pool import Options
+from .team import Stage, Team, open_stage
 from .tokens import estimate_tokens
-from .trail import Report, join_outputs, report
+from .trail import Report, join_outputs
 
 Show: TypeAlias = Callable[[Sequence[Result]], str]
 """How Results are put before the one who is to reduce them."""
@@ -23,7 +26,7 @@ Prepare: TypeAlias = Callable[[Agent, Sequence[Result]], Agent]
 
 
 async def reduce(
-    agent: AgentLike,
+    agent: Member,
     results: Sequence[Result],
     question: str,
     *,
@@ -64,46 +67,137 @@ async def reduce(
     """
     if not results:
         raise ValueError("reduce() needs at least one Result")
-    one = agent_of(agent)
-    shown = show or _sections
-    key = one.name if key is None else key
-    steps = list(results)
-    async with SubagentPool(**options) as pool:
+    how = _How(tokens, show or _sections, prepare, key, concurrency)
+    async with open_stage(**options) as stage:
+        return await _reduced(stage, member_of(agent), results, question, how)
 
-        async def turn(place: _Place) -> Result:
-            if place.alone:
-                return place.group[0]
-            player = one if prepare is None else prepare(one, place.group)
-            task = f"{question}\n\n{shown(place.group)}"
-            result = await pool.turn(player, task, key=place.key)
-            steps.append(result)
-            return result
 
-        level, height = tuple(results), 0
-        while height == 0 or len(level) > 1:
-            groups = in_groups([shown([each]) for each in level], tokens)
-            if groups is None:
-                why = f"{len(level)} results do not fit in pairs in the {tokens} tokens of a turn"
-                steps.append(pool.trail.record(failed(one.name, "context_overflow", why)))
-                break
-            places = [
-                # One that is alone in its group is handed on as it is, unless
-                # it is all there is. Groups share no memory, so each has a key.
-                _Place(f"{key}@{height}.{at}", level[start:stop], stop - start == 1 < len(groups))
-                for at, (start, stop) in enumerate(groups)
-            ]
-            level = tuple(await map_concurrent(turn, places, concurrency))
-            height += 1
-    return report(steps[-1], tuple(steps), pool.trail.usage())
+@frozen(eq=False)
+class Reduce(Team[Report]):
+    """:func:`map_reduce` as a member: many are asked, and one makes one answer of what they say.
+
+    Args:
+        reducer: who makes one answer; it is shown the team's task, and all steps of
+            what was asked, failures included.
+        source: who is asked first: a :class:`FanOut`, or any other team.
+        tokens: as :func:`reduce` has it.
+        name, description: for whoever chooses among members.
+    """
+
+    reducer: Asked = field(converter=member_of)
+    source: Team[Any]
+    tokens: int | None = field(default=None, kw_only=True, validator=at_least(1, "tokens"))
+    name: str = field(default="reduce", kw_only=True)
+    description: str = field(default="", kw_only=True)
+
+    async def play(self, task: str, stage: Stage, /) -> Report:
+        """Ask the source, then the reducer, however much of the source has failed."""
+        source = cast("Report", await self.source.play(task, stage.below()))
+        if not source.steps:
+            return stage.report(source, [])
+        how = _How(self.tokens, _sections, None, None, CONCURRENCY)
+        done = await _reduced(stage, self.reducer, source.steps, task, how)
+        return stage.report(done, done.steps)
+
+
+async def map_reduce(
+    mapper: Member | Sequence[Member],
+    reducer: Member,
+    task: str,
+    *,
+    split: Split | None = None,
+    tokens: int | None = None,
+    concurrency: int = CONCURRENCY,
+    **options: Unpack[Options],
+) -> Report:
+    """Split a task, ask for each part, and make one answer of what was said.
+
+    The steps of the Report are the branches in their order, then the turns of the
+    reducer, of which the last decides.  A branch that failed is shown to the
+    reducer as a failure.
+
+    Args:
+        mapper: who plays the parts; several without `split` are each asked the task.
+        reducer: who makes one answer.
+        task: what is asked of the whole; the reducer is shown it too.
+        split: makes the parts of the task; ``str.splitlines`` is one.
+        tokens: most that the reducer is shown in one turn; see :func:`reduce`.
+        concurrency: branches at the same time.
+        options: about the subagents; see :class:`Options`.
+
+    Raises:
+        ModelError: there is no model to ask.
+        TypeError: a member cannot be asked; nothing was spawned.
+        ValueError: there is no member, or a number is too small.
+    """
+    source = FanOut(mapper, split=split, concurrency=concurrency)
+    return await Reduce(reducer, source, tokens=tokens).ask(task, **options)
+
+
+@frozen
+class _How:
+    """How Results are put before whoever reduces them."""
+
+    tokens: int | None
+    show: Show
+    prepare: Prepare | None
+    key: str | None
+    concurrency: int
+
+
+async def _reduced(
+    stage: Stage, who: Asked, results: Sequence[Result], question: str, how: _How
+) -> Report:
+    key = name_of(who) if how.key is None else how.key
+    show = how.show
+    played: list[Result] = []
+
+    async def turn(place: _Place) -> Result:
+        if place.alone:
+            return place.group[0]
+        player = who
+        if how.prepare is not None and isinstance(who, Agent):
+            player = how.prepare(who, place.group)
+        task = f"{question}\n\n{show(place.group)}"
+        # Groups share no memory. One turn is all there is without a tree.
+        branch = f"@{place.at}" if isinstance(player, Agent) or not place.whole else ""
+        result = await stage.turn(player, task, key=key, branch=branch)
+        played.append(result)
+        return result
+
+    level, height = tuple(results), 0
+    while height == 0 or len(level) > 1:
+        groups = in_groups([show([each]) for each in level], how.tokens)
+        if groups is None:
+            why = f"{len(level)} results do not fit in pairs in the {how.tokens} tokens of a turn"
+            played.append(stage.refuse(who, TurnError("context_overflow", why)))
+            break
+        places = [
+            # One that is alone in its group is handed on as it is, unless it is all there is.
+            _Place(
+                f"{height}.{at}",
+                level[start:stop],
+                stop - start == 1 < len(groups),
+                len(groups) == 1,
+            )
+            for at, (start, stop) in enumerate(groups)
+        ]
+        level = tuple(await map_concurrent(turn, places, how.concurrency))
+        height += 1
+    steps = (*results, *played)
+    return stage.report(steps[-1], steps, played=played)
 
 
 @frozen
 class _Place:
     """One group in the tree of groups."""
 
-    key: str
+    at: str
+    """As in "1.0": the first group of the second level."""
     group: tuple[Result, ...]
     alone: bool
+    whole: bool
+    """There is no other group on its level."""
 
 
 def in_groups(texts: Sequence[str], tokens: int | None) -> list[tuple[int, int]] | None:

@@ -6,10 +6,12 @@ from typing import Unpack
 
 from standby_actors.result import Result
 
-from .pool import AgentLike, Options, SubagentPool
+from .member import Member
+from .pool import Options
+from .team import open_stage
 
 
-async def run(agent: AgentLike, task: str, **options: Unpack[Options]) -> Result:
+async def run(agent: Member, task: str, **options: Unpack[Options]) -> Result:
     """Spawn a subagent, ask it once, close it.
 
     Its lifetime is "task" whatever the agent wants.  When this returns, or is
@@ -24,5 +26,5 @@ async def run(agent: AgentLike, task: str, **options: Unpack[Options]) -> Result
         ModelError: there is no model to ask.
     """
     options["lifetime"] = "task"
-    async with SubagentPool(**options) as pool:
-        return await pool.turn(agent, task)
+    async with open_stage(**options) as stage:
+        return await stage.turn(agent, task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
@@ -54,7 +54,7 @@ class Signal:
             reason: a sentence for people; the kind's own name unless given.
             kind: which status it gives.
         """
-        return self._take(TurnError(kind, reason or kind))
+        return self.pass_on(TurnError(kind, reason or kind))
 
     async def wait(self) -> TurnError:
         """Wait until it is set, and return why."""
@@ -65,7 +65,7 @@ class Signal:
         return self._error
 
     @contextmanager
-    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+    def calling(self, call: Callable[[], object]) -> Generator[None]:
         """Have `call` called when it is set while the block is open; at once if it is already.
 
         Args:
@@ -82,7 +82,8 @@ class Signal:
         finally:
             self._calls.pop(place, None)
 
-    def _take(self, error: TurnError) -> bool:
+    def pass_on(self, error: TurnError) -> bool:
+        """As :meth:`set`, with the reason of another signal."""
         if self._error is not None:
             return False
         self._error = error
@@ -96,7 +97,7 @@ class Signal:
 
 
 @contextmanager
-def signal_below(above: Signal | None) -> Iterator[Signal]:
+def signal_below(above: Signal | None) -> Generator[Signal]:
     """A signal for the length of the block that `above` sets too.
 
     Setting it leaves `above`, and whatever else is under that, as they are.
@@ -108,7 +109,7 @@ def signal_below(above: Signal | None) -> Iterator[Signal]:
 
     def pass_on() -> None:
         assert above.error is not None
-        below._take(above.error)
+        below.pass_on(above.error)
 
     with above.calling(pass_on):
         yield below

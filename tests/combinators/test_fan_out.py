@@ -112,7 +112,7 @@ async def test_misuse_is_raised_before_anything_is_spawned() -> None:
         await fan_out([SCOUT, WRITER], ["a", "b", "c"], spawn=troupe.spawn)
     with pytest.raises(ValueError, match="not 0"):
         await fan_out(SCOUT, ["a"], concurrency=0, spawn=troupe.spawn)
-    with pytest.raises(TypeError, match="stands for an agent"):
+    with pytest.raises(TypeError, match=r"has ask\(\) like a Ref"):
         await fan_out(7, ["a"], spawn=troupe.spawn)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one Result"):
         await reduce(WRITER, [], "?", spawn=troupe.spawn)

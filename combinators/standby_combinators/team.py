@@ -1,0 +1,238 @@
+"""A team is asked as one of its members is: so teams nest; its turns are played on a stage.
+
+What a combinator decides stands in its `play`; what all of them do alike stands here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any, Generic, TypeVar, Unpack, cast
+
+import trio
+
+from standby_actors.agent import Agent
+from standby_actors.events import emit
+from standby_actors.result import Result, TurnError, failed
+from standby_actors.usage import total
+
+from .member import Askable, Asked, Member, answer_of, member_of, name_of, spent_by
+from .pool import Held, Options, SubagentPool
+from .signal import Signal
+from .trail import Report
+
+R_co = TypeVar("R_co", bound=Report, covariant=True)
+K = TypeVar("K", bound=Report)
+
+
+class Team(Generic[R_co]):
+    """Members that answer as one: a combinator as a value, which can be asked, and nested.
+
+    ``await Chain([scout, FanOut([critic, editor])]).ask("What is here?")``
+
+    To write one, derive from this class and write :meth:`play`.  It plays every turn
+    with :meth:`Stage.turn`, makes its Report with :meth:`Stage.report`, and owes
+    nothing else: whoever opened the stage closes what was spawned.
+    """
+
+    __slots__ = ()
+
+    name: str = "team"
+    """What others call it."""
+    description: str = ""
+    """What it is good for, for whoever chooses among members."""
+
+    @abstractmethod
+    async def play(self, task: str, stage: Stage, /) -> R_co:
+        """Answer `task` with turns on `stage`.
+
+        A failure of a member is a Result, and so is this team's.  Cancelled, it
+        needs to do nothing: the stage's owner closes everything.
+        """
+
+    async def ask(self, task: str, /, **options: Unpack[Options]) -> R_co:
+        """Answer `task` with subagents of its own.
+
+        When this returns, raises, or is cancelled, every one of them is closed.
+
+        Args:
+            task: what is asked.
+            options: about the subagents; see :class:`Options`.
+
+        Raises:
+            ModelError: there is no model to ask.
+        """
+        async with open_stage(**options) as stage:
+            return await self.play(task, stage)
+
+
+class Stage:
+    """Where a combinator plays its turns: a pool, as it is seen from one place in a nest of teams.
+
+    Make one with :func:`open_stage`, or below another with :meth:`below`.
+    """
+
+    __slots__ = ("_timeout", "began", "pool", "signal", "suffix")
+
+    def __init__(
+        self,
+        pool: SubagentPool,
+        *,
+        suffix: str = "",
+        signal: Signal | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.pool = pool
+        self.suffix = suffix
+        """Ends every key, so that branches side by side share no memory."""
+        self.signal = signal
+        """Cuts every turn on this stage, once it is set."""
+        self.began = trio.current_time()
+        """When, on trio's clock."""
+        self._timeout = timeout
+
+    def below(self, branch: str = "", *, signal: Signal | None = None) -> Stage:
+        """A stage for a part of this work, with a clock of its own.
+
+        Args:
+            branch: what tells it from the others beside it; its subagents are then its
+                own.  Parts that follow one another give none, and share them.
+            signal: cuts its turns, in place of this stage's; see
+                :func:`~standby_combinators.signal.signal_below`.
+        """
+        return Stage(
+            self.pool,
+            suffix=f"{self.suffix}{branch}",
+            signal=signal or self.signal,
+            timeout=self._timeout,
+        )
+
+    async def turn(
+        self, member: Member, task: str, *, key: str | None = None, branch: str = ""
+    ) -> Result:
+        """Play one turn of `member`, whoever that is, and record it.
+
+        An agent's subagent is spawned, or found by its key; a team plays on a stage
+        below; whoever is alive already is asked, and not closed.  A failure is a
+        Result, and so is what the signal cuts.
+
+        Args:
+            member: who is asked.
+            task: what.
+            key: who shares a memory; the agent's name unless given.
+            branch: as in :meth:`below`.
+
+        Raises:
+            ModelError: there is no model to ask.
+            TypeError: `member` cannot be asked.
+        """
+        who = member_of(member)
+        if isinstance(who, Agent):
+            full = f"{who.name if key is None else key}{self.suffix}{branch}"
+            return await self.pool.turn(who, task, key=full, signal=self.signal)
+        if isinstance(who, Team):
+            team = cast("Team[Report]", who)
+            return await team.play(task, self.below(branch))
+        return await self._borrowed(who, task)
+
+    async def hold(self, agent: Agent, *, key: str | None = None) -> Held:
+        """A subagent for a conversation, whatever the lifetime; closed with the pool."""
+        return await self.pool.hold(agent, key=f"{agent.name if key is None else key}{self.suffix}")
+
+    def refuse(self, member: Asked | str, error: TurnError) -> Result:
+        """Record a turn that was not played: a Result of `member` that says why."""
+        name = member if isinstance(member, str) else name_of(member)
+        return self.pool.trail.record(failed(name, error))
+
+    def report(
+        self,
+        deciding: Result,
+        steps: Iterable[Result],
+        *,
+        kind: type[K] | None = None,
+        played: Iterable[Result] | None = None,
+        output: str | None = None,
+        error: TurnError | None = None,
+        **more: Any,
+    ) -> K:
+        """`deciding` as the Result of a combinator, which it is a record of as well.
+
+        Args:
+            deciding: the step that decides how the whole ended.
+            steps: what the whole is made of.
+            kind: which Report; `more` are its own fields.
+            played: the steps that were played here and are to be paid for; all of
+                them unless given.
+            output: of the whole, when it is not that of `deciding`.
+            error: of the whole, when it is not that of `deciding`.
+        """
+        steps = tuple(steps)
+        usage = total(
+            (step.usage for step in (steps if played is None else played)),
+            wall_seconds=trio.current_time() - self.began,
+        )
+        decided = failed(deciding.agent, error) if error is not None else deciding
+        return (kind or cast("type[K]", Report))(
+            agent=deciding.agent,
+            subagent=deciding.subagent,
+            output=decided.output if output is None else output,
+            messages=deciding.messages,
+            usage=usage,
+            status=decided.status,
+            error=decided.error,
+            value=decided.value,
+            steps=steps,
+            **more,
+        )
+
+    async def _borrowed(self, member: Askable, task: str) -> Result:
+        name, signal = name_of(member), self.signal
+        if signal is not None and signal.error is not None:
+            return self.pool.trail.record(failed(name, signal.error))
+        before = spent_by(member)
+        key = f"{name}{self.suffix}"
+        emit("turn.began", name, key=key)
+        result: Result | None = None
+        cut = trio.CancelScope()
+        watched: AbstractContextManager[None] = nullcontext()
+        if signal is not None:
+            watched = signal.calling(cut.cancel)
+        if self._timeout is not None:
+            cut.deadline = trio.current_time() + self._timeout
+        try:
+            with watched, cut:
+                result = await answer_of(member, task)
+        finally:
+            if result is None:
+                error = None if signal is None else signal.error
+                if error is None and cut.cancelled_caught:
+                    error = TurnError("timeout", f"timed out after {self._timeout:g} s", True)
+                why = error or TurnError("cancelled", "cut from outside")
+                result = failed(name, why, usage=spent_by(member).delta(before))
+            self.pool.trail.record(result)
+            emit(
+                "turn.ended",
+                name,
+                key=key,
+                status=result.status,
+                input_tokens=result.usage.input_tokens,
+                output_tokens=result.usage.output_tokens,
+            )
+        return result
+
+
+@asynccontextmanager
+async def open_stage(**options: Unpack[Options]) -> AsyncGenerator[Stage]:
+    """A stage with a pool of its own, for the length of the block.
+
+    ``async with open_stage(model="openai/gpt-5-mini") as stage: await stage.turn(scout, task)``
+
+    When the block is left, nothing that was spawned is alive; ``stage.pool.trail`` can
+    still be read.
+
+    Args:
+        options: about the subagents; see :class:`Options`.
+    """
+    async with SubagentPool(**options) as pool:
+        yield Stage(pool, signal=options.get("signal"), timeout=options.get("timeout"))
