@@ -1,5 +1,13 @@
 """Teams: many turns, one Result."""
 
+from .asker import Answer as Answer
+from .asker import Asker as Asker
+from .asker import Option as Option
+from .asker import PostedAsker as PostedAsker
+from .asker import Question as Question
+from .asker import ScriptedAsker as ScriptedAsker
+from .asker import TerminalAsker as TerminalAsker
+from .asker import parse_question as parse_question
 from .chain import Chain as Chain
 from .chain import chain as chain
 from .fan_out import FanOut as FanOut
@@ -7,11 +15,27 @@ from .fan_out import Landing as Landing
 from .fan_out import fan_out as fan_out
 from .fan_out import map_concurrent as map_concurrent
 from .fan_out import open_fan_out as open_fan_out
+from .interview import Interview as Interview
+from .interview import Interviewed as Interviewed
+from .interview import interview as interview
+from .ledger import Ledger as Ledger
+from .ledger import Obligation as Obligation
 from .loop import Loop as Loop
 from .loop import Looped as Looped
 from .loop import loop as loop
 from .member import Askable as Askable
 from .member import Member as Member
+from .orchestrate import Orchestra as Orchestra
+from .orchestrate import Orchestrated as Orchestrated
+from .orchestrate import orchestrate as orchestrate
+from .orchestrate import run_plan as run_plan
+from .plan import Plan as Plan
+from .plan import Planned as Planned
+from .plan import Planning as Planning
+from .plan import Step as Step
+from .plan import make_plan as make_plan
+from .plan import parse_plan as parse_plan
+from .plan import problems_of_plan as problems_of_plan
 from .pool import Held as Held
 from .pool import Options as Options
 from .pool import Player as Player
@@ -33,6 +57,13 @@ from .retry import Retry as Retry
 from .retry import fallback as fallback
 from .retry import retry as retry
 from .retry import worth_retrying as worth_retrying
+from .review import Review as Review
+from .review import Reviewed as Reviewed
+from .review import review as review
+from .route import Route as Route
+from .route import Routed as Routed
+from .route import pick_name as pick_name
+from .route import route as route
 from .run import run as run
 from .signal import Signal as Signal
 from .signal import signal_below as signal_below
@@ -43,3 +74,5 @@ from .tokens import estimate_tokens as estimate_tokens
 from .trail import Report as Report
 from .trail import Trail as Trail
 from .trail import join_outputs as join_outputs
+from .verdict import Verdict as Verdict
+from .verdict import read_verdict as read_verdict

@@ -71,6 +71,11 @@ def member_of(who: Member) -> Asked:
     )
 
 
+def maybe_member(who: Member | None) -> Asked | None:
+    """As :func:`member_of`; None for nobody."""
+    return None if who is None else member_of(who)
+
+
 def members_of(many: Sequence[Member] | Member) -> tuple[Asked, ...]:
     """`many` as they are asked; of one, a tuple of it.
 

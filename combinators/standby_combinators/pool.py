@@ -252,7 +252,10 @@ class SubagentPool:
         signal = signal or self._options.get("signal")
         if signal is None:
             return self.trail.record(await self._turn(cast, task, key, None))
-        return await self._under(signal, cast, task, key)
+        who = cast
+        return await self._under(
+            signal, cast.agent.name, lambda cut: self._turn(who, task, key, cut)
+        )
 
     def _cast(self, agent: AgentLike) -> _Cast:
         """What is worked out once of `agent`, which may play many turns."""
@@ -264,14 +267,16 @@ class SubagentPool:
         self._casts[id(agent)] = cast
         return cast
 
-    async def _under(self, signal: Signal, cast: _Cast, task: str, key: str | None) -> Result:
+    async def _under(
+        self, signal: Signal, name: str, play: Callable[[_Cut], Awaitable[Result]]
+    ) -> Result:
         """A turn that `signal` may cut: then it ends as that says, and costs what it has cost."""
         self._running()
         cut = _Cut(signal)
         if not signal.is_set:
             with cut.scope, signal.calling(cut.scope.cancel):
                 try:
-                    cut.result = await self._turn(cast, task, key, cut)
+                    cut.result = await play(cut)
                 finally:
                     # Also when it is cut from outside at the same time.
                     if cut.result is not None:
@@ -279,7 +284,7 @@ class SubagentPool:
             if cut.result is not None:
                 return cut.result
         assert signal.error is not None
-        return self.trail.record(failed(cast.agent.name, signal.error))
+        return self.trail.record(failed(name, signal.error))
 
     async def _turn(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
         if cast.brief is not None and not current_stream().listeners:
@@ -296,10 +301,14 @@ class SubagentPool:
             if result is not None:
                 return result
 
-    async def hold(self, agent: AgentLike, *, key: str | None = None) -> Held:
+    async def hold(
+        self, agent: AgentLike, *, key: str | None = None, signal: Signal | None = None
+    ) -> Held:
         """A subagent for a conversation: it outlives its turns whatever the lifetime.
 
-        If it cannot be spawned, its `id` is the key and every ask answers why.
+        If it cannot be spawned, its `id` is the key and every ask answers why.  So it
+        is when `signal`, or else the pool's, is set already; set later, it cuts a turn
+        in flight, and refuses every later one.
 
         Raises:
             ModelError: there is no model to ask.
@@ -308,14 +317,29 @@ class SubagentPool:
         agent = agent_of(agent)
         key = agent.name if key is None else key
         lifetime, _ = resolve_lifetime(self._lifetime, agent)
+        signal = signal or self._options.get("signal")
+        if signal is not None and signal.is_set:
+            called_off, name = signal, agent.name
+
+            async def refuse(task: str) -> Result:
+                await trio.lowlevel.checkpoint()
+                assert called_off.error is not None
+                return self.trail.record(failed(name, called_off.error))
+
+            return Held(key, refuse)
         kept = self._keeper(agent, key, "workflow" if lifetime == "task" else self._lifetime)
         await kept.settled.wait()
         if isinstance(kept.failure, ModelError):
             raise kept.failure
 
+        async def play(task: str, cut: _Cut | None) -> Result:
+            result = await self._play(kept, task, cut)
+            return _closed(kept) if result is None else result
+
         async def ask(task: str) -> Result:
-            result = await self._play(kept, task)
-            return self.trail.record(_closed(kept) if result is None else result)
+            if signal is None:
+                return self.trail.record(await play(task, None))
+            return await self._under(signal, agent.name, lambda cut: play(task, cut))
 
         return Held(key if kept.player is None else kept.player.id, ask)
 

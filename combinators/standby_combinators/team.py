@@ -138,7 +138,8 @@ class Stage:
 
     async def hold(self, agent: Agent, *, key: str | None = None) -> Held:
         """A subagent for a conversation, whatever the lifetime; closed with the pool."""
-        return await self.pool.hold(agent, key=f"{agent.name if key is None else key}{self.suffix}")
+        full = f"{agent.name if key is None else key}{self.suffix}"
+        return await self.pool.hold(agent, key=full, signal=self.signal)
 
     def refuse(self, member: Asked | str, error: TurnError) -> Result:
         """Record a turn that was not played: a Result of `member` that says why."""
