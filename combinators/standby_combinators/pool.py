@@ -380,7 +380,7 @@ class SubagentPool:
             if player is None:
                 return _not_started(agent, error)
             if result is None:
-                return _crashed(agent, player, error)
+                return _crashed(agent.name, player, error)
             # The answer was given; an end that fails does not take it back.
             emit("turn.close_failed", player.id, key=key, error=_sentence(error))
         assert result is not None
@@ -517,6 +517,15 @@ class SubagentPool:
             usage = _spent(player).delta(before)
             result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
             raise
+        except (ActorStopped, ModelError):
+            raise
+        # A combinator counts failures: a player that raises fails its own turn. Here, and not
+        # around its block, so that a cut while that is left does not lose it.
+        except Exception as error:
+            result = _crashed(name, player, error, before)
+            if cut is not None:
+                cut.result = result
+            return result
         finally:
             # Also when it is cut: who shows what is going on must see it end.
             usage = NOTHING if result is None else result.usage
@@ -561,9 +570,9 @@ def _closed(kept: _Kept) -> Result:
     return failed(kept.agent.name, "closed", f"{who} was closed", subagent=who)
 
 
-def _crashed(agent: Agent, player: Player, error: Exception) -> Result:
+def _crashed(name: str, player: Player, error: Exception, before: Usage = NOTHING) -> Result:
     why = TurnError("crash", _sentence(error)).with_cause(_first(error))
-    return failed(agent.name, why, subagent=player.id)
+    return failed(name, why, subagent=player.id, usage=_spent(player).delta(before))
 
 
 def _first(error: BaseException) -> BaseException:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime
 from standby_actors.result import Result, succeeded
-from standby_actors.usage import Usage
+from standby_actors.usage import NOTHING, Usage
 
 Answer = Callable[[str, "FakePlayer"], Awaitable[str | Result]]
 
@@ -26,19 +27,24 @@ class FakePlayer:
     answer: Answer
     memory: list[str] = field(factory=list[str])
     working: bool = False
+    usage: Usage = NOTHING
+    """What was billed: a token as soon as it is asked, and its time when it ends."""
 
     async def ask(self, task: str, /) -> Result:
         assert not self.working, f"{self.id} was asked while it worked"
         self.working = True
-        began = trio.current_time()
+        began, before = trio.current_time(), self.usage
+        self.usage = before.accumulate(Usage(turns=1, output_tokens=1))
         try:
             self.memory.append(task)
             said = await self.answer(task, self)
         finally:
             self.working = False
+            busy = Usage(busy_seconds=trio.current_time() - began)
+            self.usage = self.usage.accumulate(busy)
+        spent = self.usage.delta(before)
         if isinstance(said, Result):
-            return said
-        spent = Usage(turns=1, busy_seconds=trio.current_time() - began, output_tokens=1)
+            return msgspec.structs.replace(said, usage=spent, subagent=self.id)
         return succeeded(self.agent.name, said, subagent=self.id, usage=spent)
 
 

@@ -1,0 +1,151 @@
+"""Every combinator around the same members, and what must hold after each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+from standby_actors.agent import Agent
+from standby_actors.result import Result, TurnError, failed
+from standby_combinators import (
+    Chain,
+    Fallback,
+    FanOut,
+    Hedge,
+    Interview,
+    Loop,
+    Orchestra,
+    Race,
+    Reduce,
+    Report,
+    Retry,
+    Review,
+    Route,
+    ScriptedAsker,
+    Stage,
+    SubagentPool,
+    Team,
+    Vote,
+)
+from standby_supervision import Backoff
+
+from .players import FakePlayer, FakeTroupe
+
+SCOUT = Agent("scout", "Report.")
+WRITER = Agent("writer", "Sum up.")
+KEEPER = Agent("keeper", "Remember.", lifetime="workflow")
+CHOOSER = Agent("chooser", "Choose.")
+"""Whoever plans, routes, judges or interviews: it answers for each as they must."""
+
+PLAN = json.dumps(
+    [
+        {"id": "a", "agent": "scout", "task": "look"},
+        {"id": "b", "agent": "writer", "task": "write", "needs": ["a"]},
+    ]
+)
+
+NO_WAIT = Backoff(0.0, cap=0.0, jitter=0.0)
+
+TEAMS: dict[str, Callable[[], Team[Any]]] = {
+    "chain": lambda: Chain([SCOUT, KEEPER, WRITER]),
+    "fan_out": lambda: FanOut([SCOUT, KEEPER, WRITER], concurrency=2),
+    "fail_fast": lambda: FanOut([SCOUT, KEEPER, WRITER], fail_fast=True),
+    "quorum": lambda: FanOut([SCOUT, KEEPER, WRITER], quorum=2),
+    "loop": lambda: Loop([SCOUT, KEEPER], max_iterations=3),
+    "reduce": lambda: Reduce(WRITER, FanOut([SCOUT, KEEPER])),
+    "route": lambda: Route(CHOOSER, [SCOUT, WRITER]),
+    "race": lambda: Race([SCOUT, KEEPER, WRITER]),
+    "hedge": lambda: Hedge([SCOUT, KEEPER, WRITER], after=0.7),
+    "vote": lambda: Vote([SCOUT, KEEPER, WRITER]),
+    "retry": lambda: Retry(SCOUT, backoff=NO_WAIT),
+    "fallback": lambda: Fallback([SCOUT, KEEPER, WRITER]),
+    "orchestrate": lambda: Orchestra(CHOOSER, [SCOUT, WRITER], reducer=KEEPER),
+    "review": lambda: Review(SCOUT, [CHOOSER, KEEPER]),
+    "interview": lambda: Interview(CHOOSER, ScriptedAsker(["left"])),
+}
+"""Each around the same three, of which one remembers."""
+
+SECONDS = {"scout": 1.0, "keeper": 1.1, "writer": 1.2}
+"""No two answer at the same time, so that it is never chance who is first."""
+
+EVERY_TEAM = pytest.mark.parametrize("name", TEAMS)
+
+
+def choose(task: str) -> str:
+    """What a good member answers to `task`, whoever asks it."""
+    if "JSON array" in task:
+        return PLAN
+    if "one of these names" in task:
+        return "scout"
+    if "Review this work" in task:
+        return "APPROVED"
+    if "VOTE:" in task:
+        return "VOTE: yes"
+    if "Find out what" in task:
+        return '{"question": "Which way?", "options": ["left", "right"]}'
+    if task.startswith("The answer"):
+        return "READY"
+    return f"done: {task.splitlines()[0][:40]}"
+
+
+async def good(task: str, player: FakePlayer) -> str:
+    """Answers after a second or so, each after another time."""
+    await trio.sleep(SECONDS.get(player.agent.name, 1.3))
+    return choose(task)
+
+
+def says(error: TurnError) -> Callable[[str, FakePlayer], Any]:
+    """A mind whose every turn fails like that."""
+
+    async def fail(task: str, player: FakePlayer) -> Result:
+        await trio.sleep(1)
+        return failed(player.agent.name, error)
+
+    return fail
+
+
+def leaves(report: Result) -> list[Result]:
+    """The turns in `report`, those of the teams in it taken apart."""
+    if not isinstance(report, Report):
+        return [report]
+    return [leaf for step in report.steps for leaf in leaves(step)]
+
+
+class Played:
+    """A team that was played on a stage that a test can look at afterwards."""
+
+    def __init__(self, team: Team[Any], troupe: FakeTroupe, **options: Any) -> None:
+        self.team = team
+        self.troupe = troupe
+        self.options = options
+        self.pool: SubagentPool | None = None
+        self.report: Any = None
+
+    async def run(self, task: str = "begin") -> Any:
+        """Play it."""
+        async with SubagentPool(spawn=self.troupe.spawn, **self.options) as self.pool:
+            stage = Stage(self.pool, signal=self.options.get("signal"))
+            self.report = await self.team.play(task, stage)
+        return self.report
+
+    def check(self) -> None:
+        """What holds after every combinator, however it ended.
+
+        All that was opened is closed; the trail has every turn; what it adds up to is
+        what was spent, and what the Report says.
+        """
+        assert self.troupe.alive == set()
+        assert self.pool is not None
+        usage = self.pool.trail.usage()
+        assert usage.turns == usage.output_tokens
+        assert usage.turns == sum(player.usage.turns for player in self.troupe.opened)
+        if self.report is not None:
+            assert isinstance(self.report, Report)
+            assert self.report.usage.output_tokens == usage.output_tokens
+            assert self.report.usage.turns == usage.turns
+            turns = leaves(self.report)
+            assert sorted(map(id, turns)) == sorted(map(id, self.pool.trail.steps))
