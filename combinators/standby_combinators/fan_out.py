@@ -9,7 +9,7 @@ from typing import TypeVar, Unpack, cast
 import trio
 from attrs import field, frozen
 
-from standby_actors.result import Result, TurnError, failed, succeeded
+from standby_actors.result import Result, failed, succeeded
 
 from .checks import at_least, check_count
 from .member import Asked, Member, members_of, name_of
@@ -264,7 +264,7 @@ class _Branches:
             for place in pending:
                 member = members[place]
                 if cut is not None and cut.is_set:
-                    result = self._unstarted(member)
+                    result = self.stage.unstarted(member)
                 else:
                     result = await stage.turn(member, tasks[place], branch=f"#{place}")
                 results[place] = result
@@ -280,10 +280,6 @@ class _Branches:
         async with trio.open_nursery() as nursery:
             for _ in range(workers):
                 nursery.start_soon(worker)
-
-    def _unstarted(self, member: Asked) -> Result:
-        error = self.stage.signal.error if self.stage.signal is not None else None
-        return self.stage.refuse(member, error or TurnError("not_started", "it was not needed"))
 
     def _weigh(self, place: int, result: Result, cut: Signal) -> None:
         """Cut the rest, if this decides the whole."""

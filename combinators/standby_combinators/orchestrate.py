@@ -51,7 +51,8 @@ async def run_plan(
 
     async def play(step: Step, nursery: trio.Nursery) -> None:
         bad = next((need for need in step.needs if not results[need].ok), None)
-        if bad is not None:
+        # What is called off is that, and not skipped.
+        if bad is not None and not (stage.signal is not None and stage.signal.is_set):
             why = f"step {step.id!r} needs {bad!r}, which {results[bad].status.replace('_', ' ')}"
             results[step.id] = stage.refuse(step.agent, TurnError("skipped", why))
         else:

@@ -93,9 +93,7 @@ class Hedge(Team[Report]):
                         if cut.is_set:
                             break
         steps = [
-            stage.refuse(self.members[place], TurnError("not_started", "it was not needed"))
-            if each is None
-            else each
+            stage.unstarted(self.members[place]) if each is None else each
             for place, each in enumerate(results)
         ]
         first = next((each for each in steps if not each.ok), steps[-1])

@@ -146,6 +146,11 @@ class Stage:
         name = member if isinstance(member, str) else name_of(member)
         return self.pool.trail.record(failed(name, error))
 
+    def unstarted(self, member: Asked) -> Result:
+        """Record a turn that was not needed, or that the signal has called off."""
+        off = None if self.signal is None else self.signal.error
+        return self.refuse(member, off or TurnError("not_started", "it was not needed"))
+
     def report(
         self,
         deciding: Result,
