@@ -135,14 +135,77 @@ if TYPE_CHECKING:
     from standby_actors import watch_loop as watch_loop
     from standby_actors.agent import agent as agent
     from standby_actors.subagent import subagent as subagent
+    from standby_combinators import Answer as Answer
+    from standby_combinators import Askable as Askable
+    from standby_combinators import Asker as Asker
+    from standby_combinators import Chain as Chain
+    from standby_combinators import Fallback as Fallback
+    from standby_combinators import FanOut as FanOut
+    from standby_combinators import Hedge as Hedge
     from standby_combinators import Held as Held
+    from standby_combinators import Interview as Interview
+    from standby_combinators import Interviewed as Interviewed
+    from standby_combinators import Landing as Landing
+    from standby_combinators import Ledger as Ledger
+    from standby_combinators import Loop as Loop
+    from standby_combinators import Looped as Looped
+    from standby_combinators import Member as Member
+    from standby_combinators import Obligation as Obligation
+    from standby_combinators import Option as Option
+    from standby_combinators import Options as Options
+    from standby_combinators import Orchestra as Orchestra
+    from standby_combinators import Orchestrated as Orchestrated
+    from standby_combinators import Plan as Plan
+    from standby_combinators import Planned as Planned
+    from standby_combinators import Planning as Planning
+    from standby_combinators import PostedAsker as PostedAsker
+    from standby_combinators import Question as Question
+    from standby_combinators import Race as Race
+    from standby_combinators import Reduce as Reduce
     from standby_combinators import Report as Report
+    from standby_combinators import Retry as Retry
+    from standby_combinators import Review as Review
+    from standby_combinators import Reviewed as Reviewed
+    from standby_combinators import Route as Route
+    from standby_combinators import Routed as Routed
+    from standby_combinators import ScriptedAsker as ScriptedAsker
+    from standby_combinators import Signal as Signal
+    from standby_combinators import Stage as Stage
+    from standby_combinators import Step as Step
     from standby_combinators import SubagentPool as SubagentPool
+    from standby_combinators import Team as Team
+    from standby_combinators import TerminalAsker as TerminalAsker
     from standby_combinators import Trail as Trail
+    from standby_combinators import Verdict as Verdict
+    from standby_combinators import Vote as Vote
+    from standby_combinators import Voted as Voted
+    from standby_combinators import chain as chain
+    from standby_combinators import estimate_tokens as estimate_tokens
+    from standby_combinators import fallback as fallback
     from standby_combinators import fan_out as fan_out
+    from standby_combinators import hedge as hedge
+    from standby_combinators import interview as interview
     from standby_combinators import join_outputs as join_outputs
+    from standby_combinators import loop as loop
+    from standby_combinators import make_plan as make_plan
+    from standby_combinators import map_reduce as map_reduce
+    from standby_combinators import open_fan_out as open_fan_out
+    from standby_combinators import open_stage as open_stage
+    from standby_combinators import orchestrate as orchestrate
+    from standby_combinators import parse_plan as parse_plan
+    from standby_combinators import parse_question as parse_question
+    from standby_combinators import pick_name as pick_name
+    from standby_combinators import problems_of_plan as problems_of_plan
+    from standby_combinators import race as race
+    from standby_combinators import read_verdict as read_verdict
+    from standby_combinators import read_vote as read_vote
     from standby_combinators import reduce as reduce
+    from standby_combinators import retry as retry
+    from standby_combinators import review as review
+    from standby_combinators import route as route
     from standby_combinators import run as run_agent
+    from standby_combinators import run_plan as run_plan
+    from standby_combinators import vote as vote
     from standby_supervision import AlreadyPresent as AlreadyPresent
     from standby_supervision import AlreadyStarted as AlreadyStarted
     from standby_supervision import Answers as Answers
@@ -204,12 +267,15 @@ _LATE = {
     "Agent": ("standby_actors", "Agent"),
     "AlreadyPresent": ("standby_supervision", "AlreadyPresent"),
     "AlreadyStarted": ("standby_supervision", "AlreadyStarted"),
+    "Answer": ("standby_combinators", "Answer"),
     "Answers": ("standby_supervision", "Answers"),
     "ApprovalRequest": ("standby_actors", "ApprovalRequest"),
     "ApprovalRule": ("standby_actors", "ApprovalRule"),
     "ApprovalState": ("standby_actors", "ApprovalState"),
     "Approvals": ("standby_actors", "Approvals"),
     "Approved": ("standby_actors", "Approved"),
+    "Askable": ("standby_combinators", "Askable"),
+    "Asker": ("standby_combinators", "Asker"),
     "AsyncioBackend": ("standby_actors", "AsyncioBackend"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
     "Attachment": ("standby_actors", "Attachment"),
@@ -224,6 +290,7 @@ _LATE = {
     "CallLimits": ("standby_actors", "CallLimits"),
     "CalledOff": ("standby_supervision", "CalledOff"),
     "Capabilities": ("standby_actors", "Capabilities"),
+    "Chain": ("standby_combinators", "Chain"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
     "ChildInfo": ("standby_supervision", "ChildInfo"),
     "ChildSpec": ("standby_supervision", "ChildSpec"),
@@ -237,21 +304,31 @@ _LATE = {
     "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
     "Failed": ("standby_supervision", "Failed"),
+    "Fallback": ("standby_combinators", "Fallback"),
+    "FanOut": ("standby_combinators", "FanOut"),
     "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
     "Guest": ("standby_actors", "Guest"),
+    "Hedge": ("standby_combinators", "Hedge"),
     "Held": ("standby_combinators", "Held"),
     "Host": ("standby_actors", "Host"),
     "Ignore": ("standby_supervision", "Ignore"),
     "Ignored": ("standby_supervision", "Ignored"),
+    "Interview": ("standby_combinators", "Interview"),
+    "Interviewed": ("standby_combinators", "Interviewed"),
     "Job": ("standby_supervision", "Job"),
     "Jobs": ("standby_supervision", "Jobs"),
+    "Landing": ("standby_combinators", "Landing"),
+    "Ledger": ("standby_combinators", "Ledger"),
     "Lifetime": ("standby_actors", "Lifetime"),
     "Limits": ("standby_actors", "Limits"),
     "LocalModelError": ("standby_actors", "LocalModelError"),
+    "Loop": ("standby_combinators", "Loop"),
+    "Looped": ("standby_combinators", "Looped"),
     "McpError": ("standby_actors", "McpError"),
     "McpServer": ("standby_actors", "McpServer"),
     "McpStartFailed": ("standby_actors", "McpStartFailed"),
+    "Member": ("standby_combinators", "Member"),
     "Memory": ("standby_actors", "Memory"),
     "MessageEnded": ("standby_actors", "MessageEnded"),
     "MissingKey": ("standby_actors", "MissingKey"),
@@ -261,32 +338,55 @@ _LATE = {
     "NoMcp": ("standby_actors", "NoMcp"),
     "NoModel": ("standby_actors", "NoModel"),
     "NotFound": ("standby_supervision", "NotFound"),
+    "Obligation": ("standby_combinators", "Obligation"),
     "Ok": ("standby_supervision", "Ok"),
+    "Option": ("standby_combinators", "Option"),
+    "Options": ("standby_combinators", "Options"),
+    "Orchestra": ("standby_combinators", "Orchestra"),
+    "Orchestrated": ("standby_combinators", "Orchestrated"),
     "OutOfBudget": ("standby_actors", "OutOfBudget"),
     "Outcome": ("standby_supervision", "Outcome"),
     "Partitions": ("standby_supervision", "Partitions"),
     "Periodic": ("standby_supervision", "Periodic"),
+    "Plan": ("standby_combinators", "Plan"),
+    "Planned": ("standby_combinators", "Planned"),
+    "Planning": ("standby_combinators", "Planning"),
+    "PostedAsker": ("standby_combinators", "PostedAsker"),
     "Price": ("standby_actors", "Price"),
+    "Question": ("standby_combinators", "Question"),
+    "Race": ("standby_combinators", "Race"),
+    "Reduce": ("standby_combinators", "Reduce"),
     "Refused": ("standby_supervision", "Refused"),
     "Report": ("standby_combinators", "Report"),
     "Restarting": ("standby_supervision", "Restarting"),
     "Result": ("standby_actors", "Result"),
+    "Retry": ("standby_combinators", "Retry"),
     "Retrying": ("standby_actors", "Retrying"),
+    "Review": ("standby_combinators", "Review"),
+    "Reviewed": ("standby_combinators", "Reviewed"),
+    "Route": ("standby_combinators", "Route"),
+    "Routed": ("standby_combinators", "Routed"),
     "Router": ("standby_supervision", "Router"),
     "Running": ("standby_supervision", "Running"),
+    "ScriptedAsker": ("standby_combinators", "ScriptedAsker"),
     "ScriptedSession": ("standby_actors", "ScriptedSession"),
     "Session": ("standby_actors", "Session"),
+    "Signal": ("standby_combinators", "Signal"),
+    "Stage": ("standby_combinators", "Stage"),
     "Stalled": ("standby_supervision", "Stalled"),
     "StartError": ("standby_supervision", "StartError"),
     "StartFailed": ("standby_supervision", "StartFailed"),
     "Started": ("standby_supervision", "Started"),
     "Status": ("standby_actors", "Status"),
     "Steered": ("standby_actors", "Steered"),
+    "Step": ("standby_combinators", "Step"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
     "SupervisorStatus": ("standby_actors", "SupervisorStatus"),
     "Tally": ("standby_actors", "Tally"),
+    "Team": ("standby_combinators", "Team"),
+    "TerminalAsker": ("standby_combinators", "TerminalAsker"),
     "TextDelta": ("standby_actors", "TextDelta"),
     "ThoughtDelta": ("standby_actors", "ThoughtDelta"),
     "TimedOut": ("standby_supervision", "TimedOut"),
@@ -307,33 +407,58 @@ _LATE = {
     "UnsafeFolder": ("standby_supervision", "UnsafeFolder"),
     "Usage": ("standby_actors", "Usage"),
     "Verb": ("standby_supervision", "Verb"),
+    "Verdict": ("standby_combinators", "Verdict"),
+    "Vote": ("standby_combinators", "Vote"),
+    "Voted": ("standby_combinators", "Voted"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
     "add_actor": ("standby_supervision.telemetry.logs", "add_actor"),
     "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
     "agent_server": ("standby_actors", "agent_server"),
+    "chain": ("standby_combinators", "chain"),
     "child": ("standby_supervision", "child"),
     "decode_spec": ("standby_supervision", "decode_spec"),
     "default_model": ("standby_actors", "default_model"),
     "encode_spec": ("standby_supervision", "encode_spec"),
+    "estimate_tokens": ("standby_combinators", "estimate_tokens"),
     "export_telemetry": ("standby_supervision.telemetry.export", "export_telemetry"),
+    "fallback": ("standby_combinators", "fallback"),
     "fan_out": ("standby_combinators", "fan_out"),
     "file_tools": ("standby_actors", "file_tools"),
     "find_agent": ("standby_actors", "find_agent"),
+    "hedge": ("standby_combinators", "hedge"),
+    "interview": ("standby_combinators", "interview"),
     "join_outputs": ("standby_combinators", "join_outputs"),
     "json_objects": ("standby_actors", "json_objects"),
     "load_agents": ("standby_actors", "load_agents"),
+    "loop": ("standby_combinators", "loop"),
+    "make_plan": ("standby_combinators", "make_plan"),
+    "map_reduce": ("standby_combinators", "map_reduce"),
+    "open_fan_out": ("standby_combinators", "open_fan_out"),
     "open_guest": ("standby_actors", "open_guest"),
     "open_jobs": ("standby_supervision", "open_jobs"),
     "open_local_model": ("standby_actors", "open_local_model"),
     "open_mcp_servers": ("standby_actors", "open_mcp_servers"),
     "open_model": ("standby_actors", "open_model"),
+    "open_stage": ("standby_combinators", "open_stage"),
     "open_supervisor": ("standby_supervision", "open_supervisor"),
+    "orchestrate": ("standby_combinators", "orchestrate"),
+    "parse_plan": ("standby_combinators", "parse_plan"),
+    "parse_question": ("standby_combinators", "parse_question"),
     "partitions": ("standby_supervision", "partitions"),
+    "pick_name": ("standby_combinators", "pick_name"),
+    "problems_of_plan": ("standby_combinators", "problems_of_plan"),
+    "race": ("standby_combinators", "race"),
     "read_servers": ("standby_actors", "read_servers"),
+    "read_verdict": ("standby_combinators", "read_verdict"),
+    "read_vote": ("standby_combinators", "read_vote"),
     "reduce": ("standby_combinators", "reduce"),
+    "retry": ("standby_combinators", "retry"),
+    "review": ("standby_combinators", "review"),
+    "route": ("standby_combinators", "route"),
     "run": ("standby_actors", "run"),
     "run_agent": ("standby_combinators", "run"),
+    "run_plan": ("standby_combinators", "run_plan"),
     "run_sync": ("standby_actors", "run_sync"),
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
@@ -342,6 +467,7 @@ _LATE = {
     "supervisor": ("standby_supervision", "supervisor"),
     "tool": ("standby_actors", "tool"),
     "tune_gc": ("standby_actors", "tune_gc"),
+    "vote": ("standby_combinators", "vote"),
     "watch_loop": ("standby_actors", "watch_loop"),
     "workers": ("standby_supervision", "workers"),
 }
@@ -355,6 +481,7 @@ __all__ = [
     "Agent",
     "AlreadyPresent",
     "AlreadyStarted",
+    "Answer",
     "Answers",
     "ApprovalRequest",
     "ApprovalRule",
@@ -363,6 +490,8 @@ __all__ = [
     "Approved",
     "AskCycle",
     "AskTimeout",
+    "Askable",
+    "Asker",
     "AsyncioBackend",
     "AsyncioHost",
     "Attachment",
@@ -377,6 +506,7 @@ __all__ = [
     "CallLimits",
     "CalledOff",
     "Capabilities",
+    "Chain",
     "ChatMessage",
     "ChildInfo",
     "ChildSpec",
@@ -395,27 +525,37 @@ __all__ = [
     "Exit",
     "ExitReason",
     "Failed",
+    "Fallback",
+    "FanOut",
     "Found",
     "GaveUp",
     "Guest",
+    "Hedge",
     "Held",
     "Host",
     "Ignore",
     "Ignored",
+    "Interview",
+    "Interviewed",
     "Job",
     "Jobs",
     "Killed",
+    "Landing",
     "Later",
     "LeakedScope",
+    "Ledger",
     "Lifetime",
     "Limits",
     "Linked",
     "Listener",
     "LocalModelError",
+    "Loop",
+    "Looped",
     "MailboxFull",
     "McpError",
     "McpServer",
     "McpStartFailed",
+    "Member",
     "Memory",
     "MessageEnded",
     "MissingKey",
@@ -431,12 +571,24 @@ __all__ = [
     "Normal",
     "NotFound",
     "Nursery",
+    "Obligation",
     "Ok",
+    "Option",
+    "Options",
+    "Orchestra",
+    "Orchestrated",
     "OutOfBudget",
     "Outcome",
     "Partitions",
     "Periodic",
+    "Plan",
+    "Planned",
+    "Planning",
+    "PostedAsker",
     "Price",
+    "Question",
+    "Race",
+    "Reduce",
     "Ref",
     "Refused",
     "Reply",
@@ -444,14 +596,22 @@ __all__ = [
     "Request",
     "Restarting",
     "Result",
+    "Retry",
     "Retrying",
+    "Review",
+    "Reviewed",
+    "Route",
+    "Routed",
     "Router",
     "Running",
     "ScheduledMessage",
+    "ScriptedAsker",
     "ScriptedSession",
     "Session",
     "Shutdown",
+    "Signal",
     "Snapshot",
+    "Stage",
     "Stalled",
     "StartError",
     "StartFailed",
@@ -460,12 +620,15 @@ __all__ = [
     "StateMachine",
     "Status",
     "Steered",
+    "Step",
     "Stuck",
     "Subagent",
     "SubagentPool",
     "SupervisorSpec",
     "SupervisorStatus",
     "Tally",
+    "Team",
+    "TerminalAsker",
     "TextDelta",
     "ThoughtDelta",
     "TimedOut",
@@ -486,38 +649,63 @@ __all__ = [
     "UnsafeFolder",
     "Usage",
     "Verb",
+    "Verdict",
+    "Vote",
+    "Voted",
     "WrongStrategy",
     "WrongThread",
     "add_actor",
     "agent",
     "agent_of",
     "agent_server",
+    "chain",
     "child",
     "decode_spec",
     "default_model",
     "emit",
     "encode_spec",
+    "estimate_tokens",
     "export_telemetry",
+    "fallback",
     "fan_out",
     "file_tools",
     "find_agent",
+    "hedge",
+    "interview",
     "join_outputs",
     "json_objects",
     "listen",
     "load_agents",
+    "loop",
+    "make_plan",
+    "map_reduce",
     "open_events",
+    "open_fan_out",
     "open_guest",
     "open_jobs",
     "open_local_model",
     "open_mcp_servers",
     "open_model",
     "open_nursery",
+    "open_stage",
     "open_supervisor",
+    "orchestrate",
+    "parse_plan",
+    "parse_question",
     "partitions",
+    "pick_name",
+    "problems_of_plan",
+    "race",
     "read_servers",
+    "read_verdict",
+    "read_vote",
     "reduce",
+    "retry",
+    "review",
+    "route",
     "run",
     "run_agent",
+    "run_plan",
     "run_sync",
     "says_word",
     "serve_control",
@@ -526,6 +714,7 @@ __all__ = [
     "supervisor",
     "tool",
     "tune_gc",
+    "vote",
     "watch_loop",
     "workers",
 ]
