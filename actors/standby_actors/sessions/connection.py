@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import random as randomness
 import time
@@ -16,7 +17,7 @@ from attrs import define, field
 from ..agent import Agent
 from ..models import ModelSettings, NoClient
 from ..session import Capabilities
-from .limits import Breaker, Rate
+from .limits import Breaker, Gate, Rate
 from .quiet import keep_quiet
 from .wires import wire_of
 from .wires.wire import Wire
@@ -26,6 +27,28 @@ if TYPE_CHECKING:
 
     from ..tools.tool import Tool
     from .chat import ChatSession
+
+
+_gates: trio.lowlevel.RunVar[dict[tuple[str, str, bytes], Gate]] = trio.lowlevel.RunVar(
+    "standby gates"
+)
+
+
+def gate_of(settings: ModelSettings) -> Gate:
+    """The gate of whoever asks this model with this key, in this run of trio.
+
+    A model may be opened many times, once for each subagent that names it; the
+    provider's limits belong to the key all the same.
+    """
+    try:
+        gates = _gates.get()
+    except LookupError:
+        gates = {}
+        _gates.set(gates)
+    except RuntimeError:
+        return Gate()  # there is no run yet, and so nobody to share it with
+    key = hashlib.sha256(settings.api_key.reveal().encode()).digest()
+    return gates.setdefault((settings.base_url, settings.model, key), Gate())
 
 
 @define(eq=False)
@@ -50,7 +73,6 @@ class ChatModel:
     wall: Callable[[], float] = field(default=time.time, repr=False)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    breaker: Breaker = field(factory=Breaker, repr=False)
     wire: Wire = field(init=False, repr=False)
     _requests: Rate | None = field(init=False, default=None, repr=False)
     _tokens: Rate | None = field(init=False, default=None, repr=False)
@@ -58,14 +80,15 @@ class ChatModel:
     """As declared, and corrected when the server refuses what it was said to take."""
     tells_usage: bool = field(init=False, default=True)
     _client: Any = field(init=False, default=None, repr=False)
-    _closed_until: float = field(init=False, default=float("-inf"), repr=False)
-    _spread: float = field(init=False, default=0.0, repr=False)
+    _gate: Gate = field(init=False, repr=False)
+    """What its server said of waiting, also to others who ask it with the same key."""
 
     turnstile: AbstractAsyncContextManager[Any] = field(init=False, repr=False)
     """Holds back the requests that the server would only keep waiting."""
 
     def __attrs_post_init__(self) -> None:
         self.wire = wire_of(self.settings.api)
+        self._gate = gate_of(self.settings)
         self.capabilities = msgspec.structs.replace(
             self.settings.capabilities,
             schema=self.settings.capabilities.schema and self.wire.has_schema,
@@ -86,6 +109,11 @@ class ChatModel:
     def name(self) -> str:
         """As in "openai/gpt-5-mini"."""
         return self.settings.name
+
+    @property
+    def breaker(self) -> Breaker:
+        """Shared by all who ask this model with the same key."""
+        return self._gate.breaker
 
     def session(
         self,
@@ -144,10 +172,7 @@ class ChatModel:
 
     def hold_off(self, seconds: float) -> None:
         """Let nobody ask for so long: the server's limit belongs to the key, not to a session."""
-        until = trio.current_time() + seconds
-        if until > self._closed_until:
-            self._closed_until = until
-            self._spread = max(0.2 * seconds, 0.5)
+        self._gate.close(trio.current_time() + seconds, max(0.2 * seconds, 0.5))
 
     def used(self, tokens: int) -> None:
         """Count what a request has cost against the rates."""
@@ -168,8 +193,9 @@ class ChatModel:
         now = trio.current_time()
         rates = (self._requests, self._tokens)
         room = max(0.0 if rate is None else rate.wait(now) for rate in rates)
-        if self._closed_until > now:
-            return max(now + room, self._closed_until + self._spread * self.random())
+        gate = self._gate
+        if gate.closed_until > now:
+            return max(now + room, gate.closed_until + gate.spread * self.random())
         return now + room if room > 0 else None
 
 

@@ -1,6 +1,6 @@
 """How often one model is asked: a rate, and a breaker that opens when it only fails.
 
-Both are shared by all sessions of a model, because a provider's limits belong
+They are shared by all sessions of a model, because a provider's limits belong
 to the key.  They are told the time and start nothing.
 """
 
@@ -73,6 +73,30 @@ class Breaker:
     def gave_up(self) -> None:
         """Forget a request that ended without saying anything about the model."""
         self._is_probing = False
+
+
+@define(eq=False)
+class Gate:
+    """What a server said of waiting, to whoever asks it with one key.
+
+    Examples:
+        >>> gate = Gate()
+        >>> gate.close(600.0, 120.0), gate.close(30.0, 6.0)
+        (None, None)
+        >>> gate.closed_until, gate.spread
+        (600.0, 120.0)
+    """
+
+    breaker: Breaker = field(factory=Breaker)
+    closed_until: float = -math.inf
+    """On trio's clock."""
+    spread: float = 0.0
+    """Seconds after that over which those who waited come back."""
+
+    def close(self, until: float, spread: float) -> None:
+        """Let nobody ask before `until`; what was said before holds if it is longer."""
+        if until > self.closed_until:
+            self.closed_until, self.spread = until, spread
 
 
 @define(eq=False)
