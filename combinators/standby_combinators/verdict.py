@@ -8,6 +8,7 @@ import attrs
 import msgspec
 
 from standby_actors.agent import Agent
+from standby_actors.definitions.vocabulary import READING
 from standby_actors.modeltext import json_objects, says_word
 from standby_actors.tools.tool import Tool, ToolContext, ToolOutput, refuse
 
@@ -81,7 +82,11 @@ class VerdictDesk:
         """As it is to be asked: an agent of a model has the tool besides its own."""
         self.has_tool = isinstance(reviewer, Agent) and not reviewer.is_function
         if isinstance(reviewer, Agent) and self.has_tool:
-            self.reviewer = attrs.evolve(reviewer, tools=(*(reviewer.tools or ()), self._tool()))
+            # One that was read from a file and names no tools has those that read.
+            own = reviewer.tools
+            if own is None:
+                own = READING if reviewer.source is not None else ()
+            self.reviewer = attrs.evolve(reviewer, tools=(*own, self._tool()))
 
     def read(self, output: str) -> Verdict | None:
         """What was decided in the turn that said `output`; None for nothing that counts."""

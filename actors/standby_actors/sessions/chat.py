@@ -202,6 +202,8 @@ class _Turn:
     taken: set[str] = field(init=False)
     history: CallHistory = field(init=False, factory=CallHistory)
     submission: Submission | None = field(init=False, default=None)
+    is_ended: bool = field(init=False, default=False)
+    """A tool wants nothing more of the model in this turn."""
     has_to_submit: bool = field(init=False, default=False)
     corrected: bool = field(init=False, default=False)
 
@@ -245,7 +247,8 @@ class _Turn:
                 error = await self.run(answer)
                 if error is not None:
                     return self.failed(error)
-                if self.submission is None or not self.submission.accepted:
+                accepted = self.submission is not None and self.submission.accepted
+                if not accepted and not self.is_ended:
                     self.steered(session.steers, "all")
                     continue
             elif self.steered(session.steers, "all"):
@@ -284,6 +287,8 @@ class _Turn:
         error = answers.error
         if error is None and self.submission is not None:
             error = self.submission.hear(answers)
+        # Who has to hand in data has not done so by a tool that ends the turn.
+        self.is_ended = self.submission is None and answers.ends_turn
         return error
 
     def tools(self) -> tuple[Tool, ...]:
