@@ -128,7 +128,11 @@ ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Attachment(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+# No garbage collector for what a conversation is made of: texts are in no cycle, and of
+# a million turns each has two messages.
+class Attachment(
+    msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False
+):
     """A picture or a file that goes with a message."""
 
     media_type: str
@@ -142,7 +146,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defa
         return self.media_type.startswith("image/")
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """A mind asks for a tool."""
 
     id: str
@@ -153,7 +157,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     """The JSON text that the mind wrote, which may be none."""
 
 
-class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+class ChatMessage(
+    msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False
+):
     """One message of a conversation with a mind."""
 
     role: Role

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
+# No garbage collector: numbers are in no cycle, and there is one for each turn.
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """What was spent, by one turn or by several.
 
     Every field but :attr:`context_tokens` only grows.  What nobody reported
