@@ -138,7 +138,12 @@ if TYPE_CHECKING:
     from standby_combinators import Answer as Answer
     from standby_combinators import Askable as Askable
     from standby_combinators import Asker as Asker
+    from standby_combinators import Board as Board
+    from standby_combinators import BoardLimits as BoardLimits
     from standby_combinators import Chain as Chain
+    from standby_combinators import Claim as Claim
+    from standby_combinators import ClaimRefused as ClaimRefused
+    from standby_combinators import Claims as Claims
     from standby_combinators import Fallback as Fallback
     from standby_combinators import FanOut as FanOut
     from standby_combinators import Hedge as Hedge
@@ -158,7 +163,9 @@ if TYPE_CHECKING:
     from standby_combinators import Plan as Plan
     from standby_combinators import Planned as Planned
     from standby_combinators import Planning as Planning
+    from standby_combinators import Post as Post
     from standby_combinators import PostedAsker as PostedAsker
+    from standby_combinators import PostRefused as PostRefused
     from standby_combinators import Question as Question
     from standby_combinators import Race as Race
     from standby_combinators import Reduce as Reduce
@@ -173,12 +180,15 @@ if TYPE_CHECKING:
     from standby_combinators import Stage as Stage
     from standby_combinators import Step as Step
     from standby_combinators import SubagentPool as SubagentPool
+    from standby_combinators import Swarm as Swarm
+    from standby_combinators import Swarmed as Swarmed
     from standby_combinators import Team as Team
     from standby_combinators import TerminalAsker as TerminalAsker
     from standby_combinators import Trail as Trail
     from standby_combinators import Verdict as Verdict
     from standby_combinators import Vote as Vote
     from standby_combinators import Voted as Voted
+    from standby_combinators import agreed as agreed
     from standby_combinators import chain as chain
     from standby_combinators import estimate_tokens as estimate_tokens
     from standby_combinators import fallback as fallback
@@ -205,6 +215,8 @@ if TYPE_CHECKING:
     from standby_combinators import route as route
     from standby_combinators import run as run_agent
     from standby_combinators import run_plan as run_plan
+    from standby_combinators import signal_below as signal_below
+    from standby_combinators import swarm as swarm
     from standby_combinators import vote as vote
     from standby_supervision import AlreadyPresent as AlreadyPresent
     from standby_supervision import AlreadyStarted as AlreadyStarted
@@ -283,6 +295,8 @@ _LATE = {
     "Backoff": ("standby_supervision", "Backoff"),
     "BadMcpConfig": ("standby_actors", "BadMcpConfig"),
     "BadSpec": ("standby_supervision", "BadSpec"),
+    "Board": ("standby_combinators", "Board"),
+    "BoardLimits": ("standby_combinators", "BoardLimits"),
     "Branch": ("standby_supervision", "Branch"),
     "Broadcast": ("standby_supervision", "Broadcast"),
     "BrokenAgent": ("standby_actors", "BrokenAgent"),
@@ -295,6 +309,9 @@ _LATE = {
     "ChildInfo": ("standby_supervision", "ChildInfo"),
     "ChildSpec": ("standby_supervision", "ChildSpec"),
     "ChildStatus": ("standby_actors", "ChildStatus"),
+    "Claim": ("standby_combinators", "Claim"),
+    "ClaimRefused": ("standby_combinators", "ClaimRefused"),
+    "Claims": ("standby_combinators", "Claims"),
     "Closed": ("standby_actors", "Closed"),
     "Compacted": ("standby_actors", "Compacted"),
     "Control": ("standby_supervision", "Control"),
@@ -351,6 +368,8 @@ _LATE = {
     "Plan": ("standby_combinators", "Plan"),
     "Planned": ("standby_combinators", "Planned"),
     "Planning": ("standby_combinators", "Planning"),
+    "Post": ("standby_combinators", "Post"),
+    "PostRefused": ("standby_combinators", "PostRefused"),
     "PostedAsker": ("standby_combinators", "PostedAsker"),
     "Price": ("standby_actors", "Price"),
     "Question": ("standby_combinators", "Question"),
@@ -384,6 +403,8 @@ _LATE = {
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
     "SupervisorStatus": ("standby_actors", "SupervisorStatus"),
+    "Swarm": ("standby_combinators", "Swarm"),
+    "Swarmed": ("standby_combinators", "Swarmed"),
     "Tally": ("standby_actors", "Tally"),
     "Team": ("standby_combinators", "Team"),
     "TerminalAsker": ("standby_combinators", "TerminalAsker"),
@@ -415,6 +436,7 @@ _LATE = {
     "agent": ("standby_actors.agent", "agent"),
     "agent_of": ("standby_actors", "agent_of"),
     "agent_server": ("standby_actors", "agent_server"),
+    "agreed": ("standby_combinators", "agreed"),
     "chain": ("standby_combinators", "chain"),
     "child": ("standby_supervision", "child"),
     "decode_spec": ("standby_supervision", "decode_spec"),
@@ -462,9 +484,11 @@ _LATE = {
     "run_sync": ("standby_actors", "run_sync"),
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
+    "signal_below": ("standby_combinators", "signal_below"),
     "spawn": ("standby_actors", "spawn"),
     "subagent": ("standby_actors.subagent", "subagent"),
     "supervisor": ("standby_supervision", "supervisor"),
+    "swarm": ("standby_combinators", "swarm"),
     "tool": ("standby_actors", "tool"),
     "tune_gc": ("standby_actors", "tune_gc"),
     "vote": ("standby_combinators", "vote"),
@@ -499,6 +523,8 @@ __all__ = [
     "Backoff",
     "BadMcpConfig",
     "BadSpec",
+    "Board",
+    "BoardLimits",
     "Branch",
     "Broadcast",
     "BrokenAgent",
@@ -511,6 +537,9 @@ __all__ = [
     "ChildInfo",
     "ChildSpec",
     "ChildStatus",
+    "Claim",
+    "ClaimRefused",
+    "Claims",
     "Closed",
     "Compacted",
     "Control",
@@ -584,6 +613,8 @@ __all__ = [
     "Plan",
     "Planned",
     "Planning",
+    "Post",
+    "PostRefused",
     "PostedAsker",
     "Price",
     "Question",
@@ -626,6 +657,8 @@ __all__ = [
     "SubagentPool",
     "SupervisorSpec",
     "SupervisorStatus",
+    "Swarm",
+    "Swarmed",
     "Tally",
     "Team",
     "TerminalAsker",
@@ -658,6 +691,7 @@ __all__ = [
     "agent",
     "agent_of",
     "agent_server",
+    "agreed",
     "chain",
     "child",
     "decode_spec",
@@ -709,9 +743,11 @@ __all__ = [
     "run_sync",
     "says_word",
     "serve_control",
+    "signal_below",
     "spawn",
     "subagent",
     "supervisor",
+    "swarm",
     "tool",
     "tune_gc",
     "vote",

@@ -8,8 +8,16 @@ from .asker import Question as Question
 from .asker import ScriptedAsker as ScriptedAsker
 from .asker import TerminalAsker as TerminalAsker
 from .asker import parse_question as parse_question
+from .board import Board as Board
+from .board import BoardLimits as BoardLimits
+from .board import Handout as Handout
+from .board import Post as Post
+from .board import PostRefused as PostRefused
 from .chain import Chain as Chain
 from .chain import chain as chain
+from .claims import Claim as Claim
+from .claims import ClaimRefused as ClaimRefused
+from .claims import Claims as Claims
 from .fan_out import FanOut as FanOut
 from .fan_out import Landing as Landing
 from .fan_out import fan_out as fan_out
@@ -67,6 +75,10 @@ from .route import route as route
 from .run import run as run
 from .signal import Signal as Signal
 from .signal import signal_below as signal_below
+from .swarm import Swarm as Swarm
+from .swarm import Swarmed as Swarmed
+from .swarm import agreed as agreed
+from .swarm import swarm as swarm
 from .team import Stage as Stage
 from .team import Team as Team
 from .team import open_stage as open_stage

@@ -28,6 +28,7 @@ from standby_combinators import (
     ScriptedAsker,
     Stage,
     SubagentPool,
+    Swarm,
     Team,
     Vote,
 )
@@ -65,6 +66,7 @@ TEAMS: dict[str, Callable[[], Team[Any]]] = {
     "fallback": lambda: Fallback([SCOUT, KEEPER, WRITER]),
     "orchestrate": lambda: Orchestra(CHOOSER, [SCOUT, WRITER], reducer=KEEPER),
     "review": lambda: Review(SCOUT, [CHOOSER, KEEPER]),
+    "swarm": lambda: Swarm([SCOUT, KEEPER, WRITER], rounds=2),
     "interview": lambda: Interview(CHOOSER, ScriptedAsker(["left"])),
 }
 """Each around the same three, of which one remembers."""
