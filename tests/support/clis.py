@@ -39,6 +39,9 @@ CLIS = {
         # 2.1.197 is the last that runs on node 20.
         Cli("claude", "@anthropic-ai/claude-code", "2.1.197", "claude"),
         Cli("acp", "@zed-industries/claude-agent-acp", "~0.23.1", "claude-agent-acp"),
+        Cli("gemini", "@google/gemini-cli", "~0.61.0", "gemini"),
+        Cli("opencode", "opencode-ai", "~1.18.33", "opencode"),
+        Cli("codex-acp", "@zed-industries/codex-acp", "~0.16.0", "codex-acp"),
     )
 }
 

@@ -36,27 +36,95 @@ class Kind:
     api: str
     """Where under the server's address its API is."""
     more: Mapping[str, Any] = {}
+    arguments: tuple[str, ...] = ()
+    """What its program is called with."""
+    settles: Callable[[str, Path], dict[str, str]] | None = None
+    """Writes down in a home where the server is; returns the variables that it takes besides."""
+    silent_on: frozenset[str] = frozenset()
+    """What it does not tell: "output" of tools, "usage" in tokens, or that of "earlier"
+    requests of a prompt, "level" of its context."""
     steers_at_once: bool = False
     """A word cuts the prompt in flight, so that the tool that works is cut too."""
 
     def call(self, command: str) -> str:
         """The prompt on which the stub's model runs `command`."""
         arguments = {self.argument: command}
-        if self.tool == "Bash":
+        if self.tool in ("Bash", "bash", "run_shell_command") and self.name != "pi":
             arguments["description"] = "x"
         return f"CALL:{self.tool}:{json.dumps(arguments)}"
 
-    def at(self, url: str) -> dict[str, Any]:
+    def at(self, url: str, home: Path) -> dict[str, Any]:
         """How it is told of a model server."""
-        if self.name != "acp":
-            return {"base_url": f"{url}{self.api}"}
-        variables = {
-            "ANTHROPIC_BASE_URL": url,
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-        }
-        return {"set_env": variables}
+        if self.settles is not None:
+            return {"set_env": self.settles(url, home)}
+        return {"base_url": f"{url}{self.api}"}
+
+
+def _for_claude_acp(url: str, home: Path) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+def _for_gemini(url: str, home: Path) -> dict[str, str]:
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"disableAutoUpdate": True},
+        # One model for all: it would ask another which one a prompt is for.
+        "model": {"name": "gemini-2.5-flash"},
+    }
+    _write(home / ".gemini" / "settings.json", settings)
+    return {
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": "none",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+
+
+def _for_opencode(url: str, home: Path) -> dict[str, str]:
+    served = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
+        "models": {"stub": {"limit": {"context": 200_000, "output": 16_000}}},
+    }
+    settings = {
+        "model": "stub/stub",
+        "small_model": "stub/stub",
+        "autoupdate": False,
+        "share": "disabled",
+        # By itself it asks nobody.
+        "permission": {"bash": "ask", "edit": "ask"},
+        "provider": {"stub": served},
+    }
+    _write(home / ".config" / "opencode" / "opencode.json", settings)
+    return {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+
+
+def _for_codex_acp(url: str, home: Path) -> dict[str, str]:
+    lines = [
+        'model = "gpt-5.4"',
+        'model_provider = "stub"',
+        'approval_policy = "untrusted"',
+        'sandbox_mode = "danger-full-access"',
+        "[model_providers.stub]",
+        'name = "stub"',
+        f'base_url = "{url}/v1"',
+        'wire_api = "responses"',
+        'env_key = "STUB_KEY"',
+    ]
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n".join(lines))
+    return {"STUB_KEY": "none"}
+
+
+def _write(file: Path, settings: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings))
 
 
 KINDS = {
@@ -73,7 +141,47 @@ KINDS = {
             {"sandbox": "danger-full-access"},
         ),
         Kind("claude", open_claude, "Bash", "command", "", steers_at_once=True),
-        Kind("acp", open_acp, "Bash", "command", "", steers_at_once=True),
+        Kind(
+            "acp",
+            open_acp,
+            "Bash",
+            "command",
+            "",
+            settles=_for_claude_acp,
+            steers_at_once=True,
+        ),
+        Kind(
+            "gemini",
+            open_acp,
+            "run_shell_command",
+            "command",
+            "",
+            arguments=("--acp",),
+            settles=_for_gemini,
+            silent_on=frozenset({"output", "level"}),
+            steers_at_once=True,
+        ),
+        Kind(
+            "opencode",
+            open_acp,
+            "bash",
+            "command",
+            "",
+            arguments=("acp",),
+            settles=_for_opencode,
+            silent_on=frozenset({"earlier"}),
+            steers_at_once=True,
+        ),
+        Kind(
+            "codex-acp",
+            open_acp,
+            "exec_command",
+            "cmd",
+            "",
+            settles=_for_codex_acp,
+            silent_on=frozenset({"usage"}),
+            steers_at_once=True,
+        ),
     )
 }
 

@@ -1,4 +1,4 @@
-"""A model server for coding agents: three APIs, one way to say in the prompt what it answers.
+"""A model server for coding agents: four APIs, one way to say in the prompt what it answers.
 
 The last thing that the user said decides, by its last word of command:
 
@@ -7,7 +7,8 @@ The last thing that the user said decides, by its last word of command:
 - ``ERR:<status>``: that HTTP status;
 - anything else is said back: "echo: ...".
 
-It speaks OpenAI's chat and responses APIs and Anthropic's messages, streamed, on loopback.
+It speaks OpenAI's chat and responses APIs, Anthropic's messages and Gemini's contents, on
+loopback: streamed, or whole where it is asked for that.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Seen:
     path: str
     body: Any
     plan: Plan
+    aside: bool = False
+    """Not streamed: no part of the conversation."""
     cut: bool = False
     """Whoever asked has closed the connection before the answer was whole."""
     over: trio.Event = field(factory=trio.Event, repr=False)
@@ -95,8 +98,15 @@ class AgentServer:
             await stream.send_all(_whole(plan.status, {"type": "error", "error": error}))
             return
         events = _APIS[api][1](plan, next(self._ids), body)
-        if not body.get("stream"):
-            raise NotImplementedError(f"{path} is not asked for a stream")
+        streamed = body.get("stream") or api.startswith(":stream")
+        if not streamed:
+            # What is not streamed is asked for beside the turn: a title, a guess.
+            seen.aside = True
+            if api != ":generateContent":
+                raise NotImplementedError(f"{path} is not asked for a stream")
+            await stream.send_all(_whole(200, _gemini_whole(plan)))
+            seen.over.set()
+            return
         await stream.send_all(_STREAM)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch, stream, seen, nursery.cancel_scope)
@@ -369,10 +379,56 @@ def _messages(plan: Plan, number: int, body: Any) -> Events:
     yield event("message_stop")
 
 
+def _gemini_asked(body: Any) -> Asked:
+    said, result = "", None
+    for content in body["contents"]:
+        if content.get("role") != "user":
+            continue
+        for part in content["parts"]:
+            if "functionResponse" in part:
+                result = json.dumps(part["functionResponse"].get("response"))
+            elif part.get("text"):
+                said, result = part["text"], None
+    return said, result
+
+
+def _gemini_chunk(parts: Any, out: int, *, last: bool = False) -> Any:
+    candidate: Any = {"index": 0, "content": {"role": "model", "parts": parts}}
+    if last:
+        candidate["finishReason"] = "STOP"
+    usage = {
+        "promptTokenCount": _INPUT_TOKENS,
+        "candidatesTokenCount": out,
+        "totalTokenCount": _INPUT_TOKENS + out,
+    }
+    return {"candidates": [candidate], "modelVersion": "stub", "usageMetadata": usage}
+
+
+def _gemini_parts(plan: Plan) -> list[Any]:
+    if plan.tool:
+        return [{"functionCall": {"name": plan.tool, "args": json.loads(plan.arguments)}}]
+    return [{"text": "".join(plan.words)}]
+
+
+def _gemini(plan: Plan, number: int, body: Any) -> Events:
+    if plan.tool:
+        yield "", _gemini_chunk(_gemini_parts(plan), 1, last=True), False
+        return
+    for count, word in enumerate(plan.words, 1):
+        yield "", _gemini_chunk([{"text": word}], count), True
+    yield "", _gemini_chunk([{"text": ""}], len(plan.words), last=True), False
+
+
+def _gemini_whole(plan: Plan) -> Any:
+    return _gemini_chunk(_gemini_parts(plan), max(1, len(plan.words)), last=True)
+
+
 _APIS: dict[str, Any] = {
     "/chat/completions": (_chat_asked, _chat),
     "/responses": (_responses_asked, _responses),
     "/messages": (_messages_asked, _messages),
+    ":streamGenerateContent": (_gemini_asked, _gemini),
+    ":generateContent": (_gemini_asked, _gemini),
 }
 
 

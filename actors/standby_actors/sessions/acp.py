@@ -18,13 +18,16 @@ from ..result import Attachment, TurnError
 from ..session import Capabilities, Memory, Session
 from ..usage import Usage
 from .commandline import program
-from .stdio import StdioSession, running
+from .stdio import StdioSession, preface, running
 from .wire import RequestFailed
 
 VERSION = 1
 # Once a prompt was cancelled or failed, these answer the next one at once with the
 # end of that one, and so on: each answer comes one prompt late.
 _LOSE_STEP = frozenset({"@zed-industries/claude-agent-acp"})
+_PAST_SECONDS = 0.3
+"""Of silence, after which one that says again what was said has said it all: some go
+on with it after they have answered."""
 _CAN = Capabilities(streaming=True, steer=True, follow_up=True)
 _ENDED = frozenset({"completed", "failed"})
 _QUIET = frozenset(
@@ -62,6 +65,9 @@ class AcpSession(StdioSession):
     _calls: int = field(init=False, default=0, repr=False)
     _cost: float = field(init=False, default=0.0, repr=False)
     _replaying: bool = field(init=False, default=False, repr=False)
+    _replayed_at: float = field(init=False, default=0.0, repr=False)
+    _denied: str = field(init=False, default="", repr=False)
+    """The tool of this prompt that was refused, if any."""
     _loses_step: bool = field(init=False, default=False, repr=False)
     """A prompt that was left leaves it of no use; seen, or known."""
     _unfinished: bool = field(init=False, default=False, repr=False)
@@ -69,7 +75,7 @@ class AcpSession(StdioSession):
 
     async def greet(self) -> None:
         """Introduce us; begin a session, or go on with one."""
-        self._cost, self._pieces, self._replaying, self._unfinished = 0.0, 0, False, False
+        self._cost, self._pieces, self._unfinished = 0.0, 0, False
         capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
         told = await self._call(
             "initialize",
@@ -96,18 +102,45 @@ class AcpSession(StdioSession):
         )
         where = {"cwd": str(self.cwd), "mcpServers": self.servers}
         if not self.resume_id:
-            self.resume_id = (await self._call("session/new", **where))["sessionId"]
-            if isinstance(self.agent.mind, str) and self.agent.mind:
-                # The protocol has no word for what comes before the first prompt.
-                self._instructions = f"{self.agent.mind}\n\n"
+            await self._begin(where)
         elif self._resumes:
-            # One that loads says again what was said; we know it.
-            self._replaying = True
-            await self._call(self._resumes, sessionId=self.resume_id, **where)
-            self._replaying = False
+            await self._resume(self._resumes, where)
         else:
             what = f"{self.name} keeps no conversations: it cannot go on with {self.resume_id!r}"
             raise RequestFailed(TurnError("start_failed", what))
+
+    async def _begin(self, where: Frame) -> None:
+        """Begin a conversation."""
+        self.resume_id = (await self._call("session/new", **where))["sessionId"]
+        if isinstance(self.agent.mind, str) and self.agent.mind:
+            # The protocol has no word for what comes before the first prompt.
+            self._instructions = f"{self.agent.mind}\n\n"
+
+    async def _resume(self, method: str, where: Frame) -> None:
+        """Go on with the conversation of that name, or with another that is told of it."""
+        # One that loads says again what was said; we know it.
+        self._replaying = True
+        try:
+            await self._call(method, sessionId=self.resume_id, **where)
+            if method == "session/load":
+                await self._hear_past()
+        except RequestFailed:
+            # Some lose what they were to keep, when they end too soon.
+            told = "" if self.memory is None else preface(self.memory)
+            if not told or self._said:
+                raise
+            self._preface = told
+            await self._begin(where)
+        finally:
+            self._replaying = False
+
+    async def _hear_past(self) -> None:
+        until = trio.current_time() + self.timing.request
+        heard = -1.0
+        self._replayed_at = trio.current_time()
+        while heard != self._replayed_at and trio.current_time() < until:
+            heard = self._replayed_at
+            await trio.sleep_until(heard + _PAST_SECONDS)
 
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> None:
         """Put a prompt; its answer is its end."""
@@ -115,6 +148,7 @@ class AcpSession(StdioSession):
         assert life is not None
         text, self._instructions = self._instructions + text, ""
         self._pieces = self._calls = 0
+        self._denied = ""
         parts: list[Frame] = [{"type": "text", "text": text}]
         for each in attachments:
             data = base64.b64encode(each.data).decode()
@@ -156,7 +190,9 @@ class AcpSession(StdioSession):
         elif "id" in frame:
             self._question(method, frame["id"], frame.get("params") or {})
         elif method == "session/update":
-            if not self._replaying:
+            if self._replaying:
+                self._replayed_at = trio.current_time()
+            else:
                 self._update(frame["params"]["update"])
         else:
             self.ignored += 1
@@ -186,19 +222,22 @@ class AcpSession(StdioSession):
                 self.ignored += 1
 
     def _tool(self, update: Frame) -> None:
-        call, status = update["toolCallId"], update.get("status")
-        arguments = update.get("rawInput")
-        play = self._play
-        known = play is not None and call in play.tools
-        # The first that is told of many is only that there will be one: its
-        # arguments come with the second.
-        if not known and (arguments or status != "pending"):
-            meta: Any = (update.get("_meta") or {}).get("claudeCode") or {}
-            name = meta.get("toolName") or update.get("kind") or update.get("title") or "?"
-            self._calls += 1
-            self.tool_began(call, str(name), arguments or {"title": update.get("title")})
+        status = update.get("status")
+        # What is pending is told of before its arguments are whole.
+        if status != "pending":
+            self._tool_at_work(update)
         if status in _ENDED:
-            self.tool_ended(call, _output(update), is_error=status == "failed")
+            output = _output(update)
+            self.tool_ended(update["toolCallId"], output, is_error=status == "failed")
+
+    def _tool_at_work(self, update: Frame) -> None:
+        call, play = update["toolCallId"], self._play
+        if play is None or call in play.tools:
+            return
+        meta: Any = (update.get("_meta") or {}).get("claudeCode") or {}
+        name = meta.get("toolName") or update.get("kind") or update.get("title") or "?"
+        self._calls += 1
+        self.tool_began(call, str(name), update.get("rawInput") or {"title": update.get("title")})
 
     def _over(self, frame: Frame) -> None:
         if "error" in frame:
@@ -211,7 +250,7 @@ class AcpSession(StdioSession):
             case "end_turn":
                 self._said_its_end(result)
             case "cancelled":
-                self._left(TurnError("stopped", f"{self.name}: the turn was cancelled"))
+                self._left(self._cut_error())
             case "max_tokens":
                 self.ended(TurnError("truncated", f"{self.name}: the answer was cut at its limit"))
             case "max_turn_requests":
@@ -220,6 +259,12 @@ class AcpSession(StdioSession):
                 self.ended(TurnError("refused", f"{self.name}: the model refused"))
             case other:
                 self.ended(self.fault(f"the turn ended for an unknown reason: {other}"))
+
+    def _cut_error(self) -> TurnError:
+        if self._denied:
+            what = f"{self.name} ended its turn, because {self._denied!r} was refused"
+            return TurnError("refused", what)
+        return TurnError("stopped", f"{self.name}: the turn was cancelled")
 
     def _left(self, error: TurnError) -> None:
         """A prompt was left before its end."""
@@ -277,7 +322,9 @@ class AcpSession(StdioSession):
 
     def _error(self, error: Frame) -> TurnError:
         data = error.get("data")
-        more = data.get("message") if isinstance(data, dict) else None
+        more = None
+        if isinstance(data, dict):
+            more = data.get("message") or data.get("details")
         return self.fault(f"{error.get('message')} {more or ''}".strip())
 
     def _question(self, method: str, key: Any, params: Frame) -> None:
@@ -292,6 +339,8 @@ class AcpSession(StdioSession):
             # For this once: what holds for longer is our approvals' to remember.
             wanted = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
             option = next((kinds[kind] for kind in wanted if kind in kinds), None)
+            if not allowed:
+                self._denied = name
             outcome: Frame = {"outcome": "selected", "optionId": option}
             if option is None:
                 outcome = {"outcome": "cancelled"}
@@ -299,6 +348,9 @@ class AcpSession(StdioSession):
 
         call = params.get("toolCall") or {}
         play = self._play
+        if "toolCallId" in call:
+            # Some tell of a call first by asking for it.
+            self._tool_at_work(call)
         tool = play.tools.get(call.get("toolCallId", "")) if play is not None else None
         name = tool.call.name if tool is not None else str(call.get("kind") or "tool")
         asked = call.get("rawInput") or {"title": call.get("title")}

@@ -199,7 +199,7 @@ class ClaudeSession(StdioSession):
             self.ended(TurnError("runaway", "claude: it reached its limit of requests"))
         elif subtype == "error_max_budget_usd":
             self.ended(TurnError("budget", "claude: it reached its limit of cost"))
-        elif play is not None and (play.stopping is not None or play.redirect is not None):
+        elif play is not None and play.is_cut:
             self.ended(TurnError("stopped", "claude: the turn was interrupted"))
         else:
             self.ended(self.fault(said or f"the turn failed: {subtype}"))

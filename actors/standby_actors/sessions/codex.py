@@ -137,7 +137,7 @@ class CodexSession(StdioSession):
             raise
         self._turn = result["turn"]["id"]
         play = self._play
-        if play is not None and (play.stopping is not None or play.redirect is not None):
+        if play is not None and play.is_cut:
             # It was to be cut before we knew what to cut.
             self.abort()
 

@@ -75,6 +75,11 @@ class Play:
     used: bool = False
     """It said something, or worked."""
 
+    @property
+    def is_cut(self) -> bool:
+        """The prompt in flight was told to end."""
+        return self.stopping is not None or self.redirect is not None
+
     def withdraw(self) -> None:
         """Nobody needs to think about its approvals any more: they are refused."""
         for scope in list(self.deciding):
@@ -114,7 +119,7 @@ class Playing(Wire):
     def thought(self, piece: str) -> None:
         """It thinks a little further."""
         if piece:
-            self.emit(ThoughtDelta(piece))
+            self.emit(ThoughtDelta(_text(piece)))
 
     def flush(
         self, text: str | None = None, calls: tuple[ToolCall, ...] = (), *, partial: bool = False
@@ -131,7 +136,7 @@ class Playing(Wire):
         if said:
             play.answer = said
         # What it says of a prompt that we cut is not whole, however it ends it.
-        partial = partial or play.stopping is not None or play.redirect is not None
+        partial = partial or play.is_cut
         self.record(ChatMessage("assistant", said, partial=partial, calls=calls))
 
     def tool_began(self, call: str, name: str, arguments: Any, *, told: bool = False) -> None:
@@ -141,7 +146,7 @@ class Playing(Wire):
             return
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        tool = ToolCall(call, name, arguments)
+        tool = ToolCall(_text(call), _text(name), arguments)
         play.used = True
         if not told:
             self.flush(calls=(tool,))
@@ -161,10 +166,17 @@ class Playing(Wire):
 
     def spend(self, usage: Usage) -> None:
         """It cost something; a level in it is the new one."""
+        # It is read from frames of others: what is no number would add up to nonsense.
+        counts = msgspec.structs.asdict(usage)
+        msgspec.convert(counts, Usage)
+        if any(count < 0 for count in counts.values() if count is not None):
+            raise ValueError("nothing costs less than nothing")
         self.usage = self.usage.accumulate(usage)
 
     def record(self, message: ChatMessage) -> None:
         """Something was said."""
+        for each in (message.text, message.call, *(call.id for call in message.calls)):
+            _text(each)
         self._said.append(message)
         if self._play is not None:
             self._play.messages.append(message)
@@ -193,7 +205,8 @@ class Playing(Wire):
 
     def observe(self, **found: Any) -> None:
         """A capability is other than was declared."""
-        self.capabilities = msgspec.structs.replace(self.capabilities, **found)
+        known = msgspec.structs.replace(self.capabilities, **found)
+        self.capabilities = msgspec.convert(msgspec.structs.asdict(known), Capabilities)
 
     # ---- what it asks for
 
@@ -207,7 +220,7 @@ class Playing(Wire):
         life, play = self._life, self._play
         if life is None:
             return
-        if play is None or play.stopping is not None:
+        if play is None or play.is_cut:
             self.send(answer(False, "the turn was cut"))
             return
         life.nursery.start_soon(self._decide, play, tool, arguments, answer, description)
@@ -227,7 +240,9 @@ class Playing(Wire):
             self._listen_on(play)
             try:
                 said = await self._approvals.decide(tool, text, description=description)
-                verdict = answer(said.allows, said.reason)
+                # Cut in the meantime, it would act in a turn that is over.
+                if not play.is_cut:
+                    verdict = answer(said.allows, said.reason)
             # Not swallowed: raised where it was asked, once the program has its answer.
             except Exception as error:
                 verdict = answer(False, "whoever approves failed")
@@ -258,7 +273,7 @@ class Playing(Wire):
         return not self._said or bool(self.resume_id and self.capabilities.resume)
 
     def _listen_on(self, play: Play) -> None:
-        if play.stopping is None and play.redirect is None:
+        if not play.is_cut:
             play.patience.deadline = trio.current_time() + self._silence
 
     @property
@@ -291,3 +306,14 @@ def tell(play: Play, on_event: OnEvent) -> None:
     """Tell what has happened, in order."""
     while play.events:
         on_event(play.events.popleft())
+
+
+def _text(value: object) -> str:
+    """`value`, which a frame says is a text.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"a text, not {type(value).__name__}")
+    return value
