@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, get_args
+
+from attrs import evolve
 
 from .agent import Agent
 from .models import open_model
 from .session import Backend, Memory, Recalls, Session
 from .sessions import backends
 from .sessions.function import FunctionSession
+from .sessions.wires import Api
 
 if TYPE_CHECKING:
     from .tools.tool import Tool
@@ -101,7 +104,10 @@ def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
         if backend is None and agent.backend is not None:
             backend = _backend(agent, minds)
         if backend is not None:
-            async with backend.open(agent, memory) as session:
+            model = minds.get("model")
+            # One that is named is asked for; an opened one is for those who speak HTTP.
+            who = evolve(agent, model=model) if isinstance(model, str) else agent
+            async with backend.open(who, memory) as session:
                 yield session
             return
         async with AsyncExitStack() as stack:
@@ -115,7 +121,7 @@ def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
 async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
     """A session with a chat model, of which `stack` holds everything open."""
     env = minds.get("env")
-    api: Any = agent.backend if agent.backend in ("chat", "responses", "anthropic") else None
+    api = api_of(agent)
     model: Any = minds.get("model") or agent.model
     if model is None or isinstance(model, str):
         model = await stack.enter_async_context(open_model(model, env=env, api=api))
@@ -139,10 +145,20 @@ async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
     return session
 
 
+def is_of_model(agent: Agent) -> bool:
+    """Whether a model that speaks HTTP answers for `agent`: no function, nor a backend."""
+    return not agent.is_function and (agent.backend is None or api_of(agent) is not None)
+
+
+def api_of(agent: Agent) -> Api | None:
+    """The API that `agent` asks for by name; None for what its model's address says."""
+    named: Any = agent.backend
+    return named if named in get_args(Api) else None
+
+
 def _is_named(agent: Agent, minds: Minds) -> bool:
     """Whether somebody names a backend that opens sessions."""
-    named: Any = minds.get("backend") or agent.backend
-    return named is not None and named not in ("chat", "responses", "anthropic")
+    return minds.get("backend") is not None or (agent.backend is not None and api_of(agent) is None)
 
 
 def _told(agent: Agent, minds: Minds) -> tuple[Agent, tuple[Tool, ...]]:

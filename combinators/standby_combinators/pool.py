@@ -14,13 +14,16 @@ from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
 from standby_actors.brief import BriefStart, begin_brief, is_brief
+from standby_actors.budget import Budget
 from standby_actors.errors import ActorStopped
 from standby_actors.events import current_stream, emit
 from standby_actors.failure import described
 from standby_actors.models import ModelError, default_model, open_model
-from standby_actors.nursery import open_nursery
-from standby_actors.opening import Model
+from standby_actors.nursery import Nursery, open_nursery
+from standby_actors.opening import Model, api_of, is_of_model
+from standby_actors.prices import Prices
 from standby_actors.result import Result, TurnError, failed
+from standby_actors.sessions.wires import Api
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
@@ -78,6 +81,13 @@ class Options(TypedDict, total=False):
     """Seconds for each turn; None for what the agent says."""
     export_dir: Path | str | None
     """Where each writes its transcript when it is closed."""
+    budget: Budget | None
+    """What they all spend from; each agent's own limits count besides."""
+    prices: Prices | None
+    """What models cost; None for their public list prices."""
+    within: Nursery | None
+    """The block that is the session: there those of lifetime "session" are found,
+    or spawned, and live on.  None for the pool itself, which closes them."""
     spawn: Spawner | None
     """How a subagent is opened, in place of `standby.spawn`; then the other
     options, but for the lifetime and the signal, are its own business."""
@@ -175,7 +185,7 @@ class SubagentPool:
         self._options = options
         self._trail = trail
         self._kept: dict[str, list[_Kept]] = {}
-        self._models: dict[str, _Opened] = {}
+        self._models: dict[tuple[str, Api | None], _Opened] = {}
         self._casts: dict[int, _Cast] = {}
         self._house = open_nursery(name="pool")
         """Where subagents live that are played for one turn and need nothing else."""
@@ -259,8 +269,9 @@ class SubagentPool:
 
     def _cast(self, agent: AgentLike) -> _Cast:
         """What is worked out once of `agent`, which may play many turns."""
-        is_whole = self._options.get("spawn") is None and self._options.get("export_dir") is None
-        cast = _Cast(agent, self._lifetime, self._options.get("timeout"), is_whole)
+        options = self._options
+        is_whole = all(options.get(each) is None for each in ("spawn", "export_dir", "budget"))
+        cast = _Cast(agent, self._lifetime, options.get("timeout"), is_whole)
         if len(self._casts) >= _CASTS_KEPT:
             # Closures are new each time, and so would be kept for ever.
             self._casts.clear()
@@ -365,7 +376,7 @@ class SubagentPool:
         result: Result | None = None
         try:
             # What was asked for, not what it came to: the source is on the event.
-            async with self._open(agent, self._lifetime) as player:
+            async with self._open(agent, key, self._lifetime) as player:
                 result = await self._asked(player, task, key, agent.name, cut)
         except ModelError:
             raise
@@ -428,7 +439,7 @@ class SubagentPool:
     async def _keep(self, kept: _Kept, lifetime: Lifetime | None) -> None:
         try:
             with kept.scope:
-                async with self._open(kept.agent, lifetime) as player:
+                async with self._open(kept.agent, kept.key, lifetime) as player:
                     kept.player = player
                     kept.settled.set()
                     await trio.sleep_forever()
@@ -446,43 +457,54 @@ class SubagentPool:
                 del self._kept[kept.key]
 
     @asynccontextmanager
-    async def _open(self, agent: Agent, lifetime: Lifetime | None) -> AsyncGenerator[Player]:
+    async def _open(
+        self, agent: Agent, key: str, lifetime: Lifetime | None
+    ) -> AsyncGenerator[Player]:
         """A block that holds one subagent, opened as the options say."""
         spawn = self._options.get("spawn")
         if spawn is not None:
             async with spawn(agent, lifetime=lifetime) as player:
                 yield player
             return
-        model = self._options.get("model")
-        if not agent.is_function and (model is None or isinstance(model, str)):
-            model = await self._model(model or agent.model or default_model())
-        if resolve_lifetime(lifetime, agent)[0] == "session":
+        options = self._options
+        model = options.get("model")
+        within = options.get("within")
+        is_resident = resolve_lifetime(lifetime, agent)[0] == "session"
+        if is_resident and within is None:
             # The pool is the session, as nobody names another block that is.
-            lifetime = "workflow"
+            lifetime, is_resident = "workflow", False
+        # One that lives on in another block needs a model that lives as long: it opens its own.
+        if is_of_model(agent) and (model is None or isinstance(model, str)) and not is_resident:
+            model = await self._model(model or agent.model or default_model(), api_of(agent))
         async with spawn_subagent(
             agent,
+            within=within if is_resident else None,
+            key=key,
             lifetime=lifetime,
             model=model,
-            timeout=self._options.get("timeout"),
-            export_dir=self._options.get("export_dir"),
+            timeout=options.get("timeout"),
+            export_dir=options.get("export_dir"),
+            budget=options.get("budget"),
+            prices=options.get("prices"),
         ) as player:
             yield player
 
-    async def _model(self, name: str) -> Model:
+    async def _model(self, name: str, api: Api | None) -> Model:
         """The model called `name`, opened by whoever asks first."""
-        opened = self._models.get(name)
+        which = name, api
+        opened = self._models.get(which)
         if opened is None:
-            opened = self._models[name] = _Opened()
-            self._running().start_soon(self._serve, name, opened)
+            opened = self._models[which] = _Opened()
+            self._running().start_soon(self._serve, name, api, opened)
         await opened.settled.wait()
         if opened.model is None:
             raise opened.failure or RuntimeError(f"{name} was closed before it was ready")
         return opened.model
 
-    async def _serve(self, name: str, opened: _Opened) -> None:
+    async def _serve(self, name: str, api: Api | None, opened: _Opened) -> None:
         try:
             with opened.scope:
-                async with open_model(name) as opened.model:
+                async with open_model(name, api=api) as opened.model:
                     # From now on it ends when the pool says so, not with a
                     # cancellation: the subagents, who need it, end first.
                     opened.scope.shield = True
@@ -493,7 +515,7 @@ class SubagentPool:
             opened.failure = error
         finally:
             opened.settled.set()
-            del self._models[name]
+            del self._models[name, api]
 
     async def _end(self, many: list[_Kept]) -> None:
         for kept in many:

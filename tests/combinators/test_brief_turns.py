@@ -235,7 +235,8 @@ class Asker(Actor):
         me: Ref[Ask | str] = self.ref
 
         async def back(task: str) -> str:
-            return await me.ask(task)
+            said: str = await me.ask(task)
+            return said
 
         async with Watch(), SubagentPool() as pool:
             result = await pool.turn(Agent("back", back), "go")

@@ -11,9 +11,12 @@ import trio
 import trio.testing
 from attrs import define, field
 
-from standby_actors.agent import Agent, Lifetime
+from standby_actors import open_nursery
+from standby_actors.agent import Agent, Lifetime, Limits
+from standby_actors.budget import Budget
 from standby_actors.events import Event, listen
 from standby_actors.models import NoModel
+from standby_actors.session import Memory
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Subagent, reset_ids, spawn
 from standby_actors.usage import Usage
@@ -234,7 +237,7 @@ async def test_a_model_that_is_named_is_opened_once_and_outlives_who_asks_it(
     model = ScriptedModel(by_the_card)
 
     @asynccontextmanager
-    async def open_scripted(name: str) -> AsyncGenerator[ScriptedModel]:
+    async def open_scripted(name: str, api: str | None) -> AsyncGenerator[ScriptedModel]:
         opened.append(name)
         await trio.sleep(1)
         try:
@@ -265,3 +268,70 @@ async def test_unplugging_the_listener_changes_nothing(
     alone = await outcome()
     async with listen(broken):
         assert await outcome() == alone
+
+
+async def test_a_pool_whose_session_is_another_block_leaves_its_residents_there() -> None:
+    model = ScriptedModel(lambda task: Reply(f"heard {task}"))
+    resident = Agent("resident", "Remember.", lifetime="session")
+    async with open_nursery() as block:
+        ids: list[str] = []
+        for task in ("one", "two"):
+            async with SubagentPool(model=model, within=block) as pool:
+                result = await pool.turn(resident, task)
+                ids.append(result.subagent)
+            assert model.open == 1
+        assert ids == ["resident#1", "resident#1"]
+        async with SubagentPool(model=model, within=block) as pool:
+            assert (await pool.turn(resident, "three", key="other")).subagent == "resident#2"
+    assert model.open == 0
+
+
+async def test_a_pool_without_another_block_is_the_session_itself() -> None:
+    model = ScriptedModel(lambda task: Reply(f"heard {task}"))
+    resident = Agent("resident", "Remember.", lifetime="session")
+    async with SubagentPool(model=model) as pool:
+        results = [await pool.turn(resident, task) for task in ("one", "two")]
+        assert model.open == 1
+    assert {result.subagent for result in results} == {"resident#1"}
+    assert model.open == 0
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_what_all_spend_together_is_bounded_by_the_budget_of_the_pool(agent: Agent) -> None:
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    model = ScriptedModel(lambda task: Reply(task, usage=spent))
+    budget = Budget(Limits(turns=2))
+    async with SubagentPool(model=model, budget=budget) as pool:
+        results = [await pool.turn(agent, str(number)) for number in range(3)]
+    assert [result.status for result in results] == ["ok", "ok", "budget"]
+    assert budget.spent.turns == 2
+    assert model.open == 0
+
+
+async def test_a_budget_counts_the_turns_of_functions_too() -> None:
+    async def shout(task: str) -> str:
+        return task.upper()
+
+    budget = Budget(Limits(turns=1))
+    report = await fan_out(shout, ["a", "b"], concurrency=1, budget=budget)
+    assert [step.status for step in report.steps] == ["ok", "budget"]
+
+
+async def test_an_agent_of_a_backend_needs_no_model_of_the_pool() -> None:
+    @define
+    class Backend:
+        models: list[str | None] = field(factory=list[str | None])
+
+        @asynccontextmanager
+        async def open(
+            self, agent: Agent, memory: Memory | None = None
+        ) -> AsyncGenerator[ScriptedSession]:
+            self.models.append(agent.model)
+            yield ScriptedSession(lambda task: Reply(f"heard {task}"))
+
+    backend = Backend()
+    coder = Agent("coder", "Write.", backend=backend)
+    assert (await run(coder, "go")).output == "heard go"
+    # One that is named for all of them is named to it.
+    assert (await run(coder, "go", model="opus")).output == "heard go"
+    assert backend.models == [None, "opus"]
