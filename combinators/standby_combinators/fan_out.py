@@ -283,14 +283,15 @@ class _Branches:
 
     def _weigh(self, place: int, result: Result, cut: Signal) -> None:
         """Cut the rest, if this decides the whole."""
-        if cut.is_set:
-            return
         if result.ok:
+            # Also one that came in at the moment of a cut: it is an answer, and paid for.
             self.good.append(place)
-            if self.enough is not None and len(self.good) >= self.enough:
+            if self.enough is not None and len(self.good) == self.enough:
                 self.deciding = result
                 were = "1 answer was" if self.enough == 1 else f"{self.enough} answers were"
                 cut.set(f"{were} enough", kind="cancelled")
+            return
+        if cut.is_set:
             return
         self.bad += 1
         spare = 0 if self.enough is None else len(self.tasks) - self.enough
@@ -313,7 +314,7 @@ class _Branches:
             return self.stage.report(deciding, results)
         shown = results
         if self.enough is not None and deciding.ok:
-            shown = tuple(results[place] for place in sorted(self.good))
+            shown = tuple(results[place] for place in sorted(self.good[: self.enough]))
         output = shown[0].output if len(results) == 1 else join_outputs(shown)
         return self.stage.report(deciding, results, output=output)
 

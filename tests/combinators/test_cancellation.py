@@ -334,3 +334,20 @@ async def test_a_held_subagent_obeys_the_signal(autojump_clock: trio.testing.Moc
     assert [step.status for step in pool.trail.steps] == ["ok", "aborted", "aborted", "aborted"]
     assert len(troupe.opened) == 1
     assert pool.trail.usage().turns == 2
+
+
+async def test_an_answer_that_comes_as_all_is_called_off_still_counts(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    signal = Signal()
+
+    async def last_word(task: str, player: FakePlayer) -> str:
+        signal.set("enough")
+        return "said"
+
+    spawn_fake = FakeTroupe(last_word).spawn
+    done = await fan_out(
+        SCOUT, ["a", "b"], quorum=1, concurrency=1, signal=signal, spawn=spawn_fake
+    )
+    assert (done.status, done.output) == ("ok", "## scout\n\nsaid")
+    assert [step.status for step in done.steps] == ["ok", "aborted"]
