@@ -48,10 +48,7 @@ def told(
     """
     if not isinstance(agent.mind, str):
         return agent, ()
-    skills, problems = find_skills(agent, agent.cwd, env=env)
-    for problem in problems:
-        if problem.severity == "error":
-            raise BadAgent(agent.name, problem)
+    skills = _skills(agent, env)
     said = None
     if instructions is not None:
         said, wrong = find_instructions(instructions, env=env)
@@ -60,6 +57,26 @@ def told(
     cwd = (agent.cwd or Path.cwd()) if _has_files(agent) else None
     prompt = compose_prompt(agent, Surroundings(cwd, skills, said))
     return attrs.evolve(agent, mind=prompt), (_opener(skills),) if skills else ()
+
+
+def told_of_skills(agent: Agent, env: Mapping[str, str] | None = None) -> Agent:
+    """`agent` with its skills named in its prompt, for a mind that opens files itself.
+
+    Raises:
+        BadAgent: it names a skill that there is not, or that it could not read.
+    """
+    if not (agent.skills and isinstance(agent.mind, str)):
+        return agent
+    around = Surroundings(skills=_skills(agent, env))
+    return attrs.evolve(agent, mind=compose_prompt(agent, around))
+
+
+def _skills(agent: Agent, env: Mapping[str, str] | None) -> tuple[Skill, ...]:
+    skills, problems = find_skills(agent, agent.cwd, env=env)
+    for problem in problems:
+        if problem.severity == "error":
+            raise BadAgent(agent.name, problem)
+    return skills
 
 
 def _has_files(agent: Agent) -> bool:

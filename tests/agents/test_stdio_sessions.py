@@ -284,6 +284,27 @@ async def test_what_was_said_before_is_told_before_the_first_task_and_not_again(
     assert first.messages[0].text == "what was it"
 
 
+async def test_one_that_has_lost_its_conversation_is_told_of_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    lost = {"code": -32603, "message": "Internal error", "data": {"details": "none found"}}
+    begun = hello(started="session/resume")[:3]
+    records = [*begun, ("<", {"id": 2, "error": lost}), *hello(first=3)]
+    records += [prompted(), says("a heron"), ends(5)]
+    said = (ChatMessage("user", "remember the heron"), ChatMessage("assistant", "noted"))
+    async with opened(records, memory=Memory(said, resume="old")) as (session, program):
+        turn = await session.ask("what was it", Heard(session))
+    assert turn.text == "a heron"
+    assert session.resume_id == "s"
+    (prompt,) = [f["params"]["prompt"][0]["text"] for f in program.sent if "prompt" in str(f)]
+    assert "user: remember the heron" in prompt
+    # It was not said in this session's own life.
+    assert session.transcript()[0].text == "what was it"
+    with pytest.raises(StartFailed, match="none found"):
+        async with opened(records, memory=Memory(resume="old")):
+            raise AssertionError
+
+
 async def test_pictures_go_where_they_are_taken_and_are_refused_where_not(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

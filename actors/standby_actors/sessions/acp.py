@@ -12,13 +12,13 @@ import msgspec
 import trio
 from attrs import define, field
 
-from ..agent import Agent
+from ..agent import Agent, McpServer
 from ..process import Frame, Grace, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Memory, Session
 from ..usage import Usage
-from .commandline import program
-from .stdio import StdioSession, preface, running
+from .commandline import program, servers_for
+from .stdio import StdioSession, running
 from .wire import RequestFailed
 
 VERSION = 1
@@ -100,37 +100,31 @@ class AcpSession(StdioSession):
             files=bool(prompts.get("embeddedContext")),
             resume=bool(self._resumes),
         )
+        speaks = can.get("mcpCapabilities") or {}
+        for server in self.servers:
+            if (kind := server.get("type", "stdio")) != "stdio" and not speaks.get(kind):
+                what = f"{self.name} cannot use the MCP server {server['name']!r}: it speaks {kind}"
+                raise RequestFailed(TurnError("start_failed", what))
         where = {"cwd": str(self.cwd), "mcpServers": self.servers}
         if not self.resume_id:
-            await self._begin(where)
+            self.resume_id = (await self._call("session/new", **where))["sessionId"]
+            if isinstance(self.agent.mind, str) and self.agent.mind:
+                # The protocol has no word for what comes before the first prompt.
+                self._instructions = f"{self.agent.mind}\n\n"
         elif self._resumes:
             await self._resume(self._resumes, where)
         else:
             what = f"{self.name} keeps no conversations: it cannot go on with {self.resume_id!r}"
             raise RequestFailed(TurnError("start_failed", what))
 
-    async def _begin(self, where: Frame) -> None:
-        """Begin a conversation."""
-        self.resume_id = (await self._call("session/new", **where))["sessionId"]
-        if isinstance(self.agent.mind, str) and self.agent.mind:
-            # The protocol has no word for what comes before the first prompt.
-            self._instructions = f"{self.agent.mind}\n\n"
-
     async def _resume(self, method: str, where: Frame) -> None:
-        """Go on with the conversation of that name, or with another that is told of it."""
+        """Go on with the conversation of that name."""
         # One that loads says again what was said; we know it.
         self._replaying = True
         try:
             await self._call(method, sessionId=self.resume_id, **where)
             if method == "session/load":
                 await self._hear_past()
-        except RequestFailed:
-            # Some lose what they were to keep, when they end too soon.
-            told = "" if self.memory is None else preface(self.memory)
-            if not told or self._said:
-                raise
-            self._preface = told
-            await self._begin(where)
         finally:
             self._replaying = False
 
@@ -359,6 +353,17 @@ class AcpSession(StdioSession):
         self.approve(name, asked, decision, str(call.get("title") or ""))
 
 
+def _served(server: McpServer) -> Frame:
+    def pairs(values: Mapping[str, str]) -> list[Frame]:
+        return [{"name": name, "value": value} for name, value in values.items()]
+
+    if server.url is not None:
+        headers = pairs(server.headers)
+        return {"type": "http", "name": server.name, "url": server.url, "headers": headers}
+    command = {"command": server.command, "args": server.args, "env": pairs(server.env)}
+    return {"name": server.name, **command}
+
+
 def _tokens(result: Frame) -> int:
     told = result.get("usage") or {}
     return (told.get("inputTokens") or 0) + (told.get("outputTokens") or 0)
@@ -423,8 +428,10 @@ async def open_acp(
             f"{agent.name} names tools, and ACP cannot restrict an agent to some of its own;"
             " say it in the settings of the program"
         )
+    servers = [_served(server) for server in servers_for(agent, env)]
     session = AcpSession(
         agent=agent,
+        servers=[*servers, *options.pop("servers", ())],
         command=argv,
         name=Path(argv[0]).name,
         cwd=Path.cwd() / (cwd or agent.cwd or ""),

@@ -34,7 +34,15 @@ class CodingAgent:
     def open(
         self, agent: Agent, /, memory: Memory | None = None
     ) -> AbstractAsyncContextManager[Session]:
-        """Start it, and end it with everything that it started when the block is left."""
+        """Start it, and end it with everything that it started when the block is left.
+
+        Raises:
+            BadAgent: `agent` names a skill that there is not.
+        """
+        if agent.skills:
+            from ..told import told_of_skills
+
+            agent = told_of_skills(agent, self.env)
         module, function = _OPENS[self.name]
         opens: Any = getattr(importlib.import_module(f".{module}", __package__), function)
         opened: AbstractAsyncContextManager[Session] = opens(

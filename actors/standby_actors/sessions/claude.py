@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import base64
+import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
-from ..agent import Agent
+from ..agent import Agent, McpServer
 from ..process import Frame, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session
 from ..usage import NOTHING, Usage
-from .commandline import model_parts, named_tools, program
+from .commandline import model_parts, named_tools, program, servers_for
 from .stdio import StdioSession, running
 from .wire import RequestFailed
 
@@ -332,14 +334,37 @@ async def open_claude(
     variables = QUIET_PROGRAM | dict(set_env or {})
     if base_url:
         variables |= {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": api_key}
-    session = ClaudeSession(
-        agent=agent,
-        command=tuple(argv),
-        resume_flags=("--resume",),
-        cwd=Path(cwd or agent.cwd or Path.cwd()),
-        env=child_environment(variables, names=("CLAUDE_CONFIG_DIR", *pass_env), source=env),
-        memory=memory,
-        **options,
-    )
-    async with running(session) as opened:
-        yield opened
+    servers = servers_for(agent, env)
+    with tempfile.TemporaryDirectory() if servers else nullcontext("") as folder:
+        if servers:
+            argv += ["--mcp-config", str(_write_servers(Path(folder), servers))]
+        session = ClaudeSession(
+            agent=agent,
+            command=tuple(argv),
+            resume_flags=("--resume",),
+            cwd=Path(cwd or agent.cwd or Path.cwd()),
+            env=child_environment(variables, names=("CLAUDE_CONFIG_DIR", *pass_env), source=env),
+            memory=memory,
+            **options,
+        )
+        async with running(session) as opened:
+            yield opened
+
+
+def _write_servers(folder: Path, servers: tuple[McpServer, ...]) -> Path:
+    """Write servers to a file in `folder`, where only we may read: they may hold secrets."""
+    path = folder / "mcp.json"
+    told = {"mcpServers": {server.name: _served(server) for server in servers}}
+    path.write_bytes(msgspec.json.encode(told))
+    return path
+
+
+def _served(server: McpServer) -> Frame:
+    if server.url is not None:
+        return {"type": "http", "url": server.url, "headers": dict(server.headers)}
+    return {
+        "type": "stdio",
+        "command": server.command,
+        "args": server.args,
+        "env": dict(server.env),
+    }

@@ -13,12 +13,12 @@ import msgspec
 import trio
 from attrs import define, field
 
-from ..agent import Agent
+from ..agent import Agent, McpServer
 from ..process import Frame, child_environment
 from ..result import Attachment, ChatMessage, ErrorKind, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session, Steered, Steering
 from ..usage import Usage
-from .commandline import model_parts, named_tools, program
+from .commandline import model_parts, named_tools, program, servers_for
 from .stdio import StdioSession, running
 from .wire import RequestFailed
 
@@ -367,6 +367,15 @@ def _output_of(item: Frame) -> str:
     return item.get("status", "") if told is None else msgspec.json.encode(told).decode()
 
 
+def _served(server: McpServer) -> Frame:
+    if server.url is not None:
+        return {"url": server.url, "http_headers": dict(server.headers)}
+    told: Frame = {"command": server.command, "args": server.args, "env": dict(server.env)}
+    if server.cwd is not None:
+        told["cwd"] = str(server.cwd)
+    return told
+
+
 @asynccontextmanager
 async def open_codex(
     agent: Agent,
@@ -440,8 +449,14 @@ async def open_codex(
         thread["modelProvider"] = provider
     if agent.mind and isinstance(agent.mind, str):
         thread["developerInstructions"] = agent.mind
+    settings: Frame = {}
     if agent.effort is not None:
-        thread["config"] = {"model_reasoning_effort": agent.effort}
+        settings["model_reasoning_effort"] = agent.effort
+    if servers := servers_for(agent, env):
+        # Not on its command line, which everybody on the machine can read.
+        settings["mcp_servers"] = {server.name: _served(server) for server in servers}
+    if settings:
+        thread["config"] = settings
     session = CodexSession(
         agent=agent,
         command=tuple(argv),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ..agent import Agent
+import attrs
+
+from ..agent import Agent, McpServer
 from ..definitions.vocabulary import OURS, READING
 
 
@@ -59,6 +62,27 @@ def _called(tool: str, names: Mapping[str, str]) -> str:
     """
     name, paren, rest = tool.partition("(")
     return names.get(name, name) + paren + rest
+
+
+def servers_for(agent: Agent, env: Mapping[str, str] | None) -> tuple[McpServer, ...]:
+    """The MCP servers of `agent`, with what their settings take from `env`, or ours, filled in.
+
+    Raises:
+        BadMcpConfig: it names one that is nowhere written down, or a variable that is not set.
+    """
+    if not agent.mcp_servers:
+        return ()
+    from ..tools.mcp_config import expand, servers_of
+
+    ours = os.environ if env is None else env
+    return tuple(
+        attrs.evolve(
+            server,
+            env=expand(server.env, ours, f"the MCP server {server.name!r}"),
+            headers=expand(server.headers, ours, f"the MCP server {server.name!r}"),
+        )
+        for server in servers_of(agent)
+    )
 
 
 def model_parts(model: str | None) -> tuple[str, str]:

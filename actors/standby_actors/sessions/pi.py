@@ -263,9 +263,15 @@ async def open_pi(
         options: more fields of the session, as in `timing=Timing(request=5)`.
 
     Raises:
+        ValueError: `agent` names MCP servers, which pi cannot use.
         CannotRun: there is no such program.
         StartFailed: it did not get ready.
     """
+    if agent.mcp_servers:
+        raise ValueError(
+            f"{agent.name} names MCP servers, and pi has no support for them: leave them out,"
+            " or take another backend"
+        )
     provider, model = model_parts(agent.model)
     argv = [*program(agent, command, ("pi",)), "--mode", "rpc"]
     variables = dict(set_env or {})

@@ -49,6 +49,15 @@ class StdioSession(Playing):
             if not self.resume_id:
                 self._preface = preface(self.memory)
 
+    def tell_instead(self) -> bool:
+        """Begin anew, told of what the program has lost; False if there is nothing to tell."""
+        told = "" if self.memory is None else preface(self.memory)
+        if not (self.resume_id and told):
+            return False
+        self.resume_id, self._preface = "", told
+        self._life = self._gone = None
+        return True
+
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> None:
         """Put a prompt; its end is told by :meth:`ended`.
 
@@ -294,7 +303,7 @@ async def running(session: S) -> AsyncGenerator[S]:
     """
     async with beside() as nursery:
         try:
-            await session.open(nursery)
+            await _begin(session, nursery)
         except RequestFailed as failed:
             raise StartFailed(session.name, failed.error) from None
         try:
@@ -305,6 +314,16 @@ async def running(session: S) -> AsyncGenerator[S]:
             until = trio.current_time() + grace.eof + grace.term + grace.kill + 1
             with trio.CancelScope(deadline=until, shield=True):
                 await session.close()
+
+
+async def _begin(session: StdioSession, nursery: trio.Nursery) -> None:
+    try:
+        await session.open(nursery)
+    except RequestFailed as failed:
+        # Killed at the wrong moment, they lose the conversation that they were to keep.
+        if failed.error.kind in ("timeout", "start_failed") or not session.tell_instead():
+            raise
+        await session.open(nursery)
 
 
 class StartFailed(Exception):
