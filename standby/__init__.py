@@ -141,6 +141,8 @@ if TYPE_CHECKING:
     from standby_combinators import Board as Board
     from standby_combinators import BoardLimits as BoardLimits
     from standby_combinators import Chain as Chain
+    from standby_combinators import Check as Check
+    from standby_combinators import Checked as Checked
     from standby_combinators import Claim as Claim
     from standby_combinators import ClaimRefused as ClaimRefused
     from standby_combinators import Claims as Claims
@@ -190,6 +192,7 @@ if TYPE_CHECKING:
     from standby_combinators import Voted as Voted
     from standby_combinators import agreed as agreed
     from standby_combinators import chain as chain
+    from standby_combinators import check as check
     from standby_combinators import estimate_tokens as estimate_tokens
     from standby_combinators import fallback as fallback
     from standby_combinators import fan_out as fan_out
@@ -306,6 +309,8 @@ _LATE = {
     "Capabilities": ("standby_actors", "Capabilities"),
     "Chain": ("standby_combinators", "Chain"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
+    "Check": ("standby_combinators", "Check"),
+    "Checked": ("standby_combinators", "Checked"),
     "ChildInfo": ("standby_supervision", "ChildInfo"),
     "ChildSpec": ("standby_supervision", "ChildSpec"),
     "ChildStatus": ("standby_actors", "ChildStatus"),
@@ -438,6 +443,7 @@ _LATE = {
     "agent_server": ("standby_actors", "agent_server"),
     "agreed": ("standby_combinators", "agreed"),
     "chain": ("standby_combinators", "chain"),
+    "check": ("standby_combinators", "check"),
     "child": ("standby_supervision", "child"),
     "decode_spec": ("standby_supervision", "decode_spec"),
     "default_model": ("standby_actors", "default_model"),
@@ -534,6 +540,8 @@ __all__ = [
     "Capabilities",
     "Chain",
     "ChatMessage",
+    "Check",
+    "Checked",
     "ChildInfo",
     "ChildSpec",
     "ChildStatus",
@@ -693,6 +701,7 @@ __all__ = [
     "agent_server",
     "agreed",
     "chain",
+    "check",
     "child",
     "decode_spec",
     "default_model",

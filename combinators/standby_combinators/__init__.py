@@ -15,6 +15,9 @@ from .board import Post as Post
 from .board import PostRefused as PostRefused
 from .chain import Chain as Chain
 from .chain import chain as chain
+from .check import Check as Check
+from .check import Checked as Checked
+from .check import check as check
 from .claims import Claim as Claim
 from .claims import ClaimRefused as ClaimRefused
 from .claims import Claims as Claims

@@ -34,9 +34,9 @@ def scout(name: str) -> Agent:
 
 
 async def main() -> None:
-    done = await swarm(
-        [scout("ant"), scout("bee")], "Search.", rounds=2, board=board, claims=claims
-    )
+    # One at a time, so that what is printed is always the same.
+    members = [scout("ant"), scout("bee")]
+    done = await swarm(members, "Search.", rounds=2, board=board, claims=claims, concurrency=1)
     print(done.stopped_by, done.rounds, [(each.key, each.state, each.by) for each in done.claims])
     for post in done.posts:
         print(f"{post.by}: {post.text}")
