@@ -113,6 +113,11 @@ GOALS: dict[str, Goal] = {
     "subagents autogen": _better("sessions", "fan-out of subagents, against autogen-core", 8, 15),
     "chat turns": Goal("sessions", "200 chat turns at once / bare openai calls", 1.15, 1.05),
     "session memory": Goal("sessions", "a live chat session", 0.2, 0.05, unit="MB"),
+    "branch": Goal("teams", "branch of a fan_out / start_soon and channel", 3.0, 1.5),
+    "branch asyncio": Goal("teams", "branch of a fan_out / asyncio.gather, semaphore", 5, 3),
+    "branch autogen": _better("teams", "branch of a fan_out, against autogen-core", 10, 20),
+    "branch flat": Goal("teams", "branch of a fan_out / the same at 10^4", 1.8, 1.3),
+    "branch memory": Goal("teams", "what is left of a branch", 1000, 600, unit="B"),
     "import": Goal("import", "import standby / import trio", 1.4, 1.2),
 }
 """Every goal that has a benchmark, by its key; one line may have several."""

@@ -21,7 +21,7 @@ import trio
 import standby
 from standby import Actor, open_nursery
 
-from . import sessions, supervised
+from . import sessions, supervised, teams
 from .measure import Unmeasured
 from .watch import Watch, resident
 
@@ -208,6 +208,8 @@ def main() -> None:
         trio.run(restarts, int(count))
     elif name == "sessions":
         _answer(bytes=trio.run(sessions.weigh_sessions, int(count)))
+    elif name == "branches":
+        _answer(bytes=trio.run(teams.weigh_branches, int(count)))
     else:
         trio.run(million, arguments[0], int(count))
 
