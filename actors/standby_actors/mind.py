@@ -36,6 +36,8 @@ from .record import (
     Said,
     Spent,
     Used,
+    claim,
+    free_name,
     wall_time,
 )
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
@@ -145,6 +147,8 @@ class Mind:
     closed_at: float | None = None
     closing: trio.Event | None = None
     outcome: Closed = CLOSE_WAS_CUT
+    names: dict[Path, str] = field(factory=dict[Path, str], init=False)
+    """What its files are called, by folder."""
     recorder: Recorder | None = None
     """Writes down what happens, as it happens, where there is an `export_dir`."""
     sittings: Sittings = field(init=False)
@@ -162,7 +166,11 @@ class Mind:
         """Tell and record that its session is open."""
         assert self.session is not None
         if self.export_dir is not None and self.recorder is None:
-            self.recorder = Recorder(self.export_dir / f"{file_name(self.id)}{ENDING}")
+            # Ids begin anew in each process, and what an earlier one has left stays as it is.
+            if self.export_dir not in self.names:
+                self.names[self.export_dir] = claim(self.export_dir, file_name(self.id))
+            name = self.names[self.export_dir]
+            self.recorder = Recorder(self.export_dir / f"{name}{ENDING}")
         if self.recorder is not None:
             self._record_opened()
         self.tell(
@@ -590,8 +598,10 @@ class Mind:
         return self.outcome
 
     def export(self, directory: Path) -> Path:
-        """Write everything said so far, whole or not at all."""
-        return self.sittings.export(directory, file_name(self.id))
+        """Write everything said so far, whole or not at all; no file of another is replaced."""
+        if directory not in self.names:
+            self.names[directory] = free_name(directory, file_name(self.id))
+        return self.sittings.export(directory, self.names[directory])
 
     @property
     def usage(self) -> Usage:

@@ -8,6 +8,7 @@ passes over that.  A power cut may take more: nothing here waits for the disk.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 import time
@@ -153,6 +154,50 @@ def _open(path: Path) -> int:
 
 def _no_file(path: Path, number: int) -> OSError:
     return OSError(number, "a record is a plain file, no link and no pipe: move it away", str(path))
+
+
+def claim(folder: Path, name: str) -> str:
+    """The first of `name`, `name.2`, `name.3`, … under which no file is in `folder`.
+
+    Its record is made, empty, so that no other process takes the same name; what an
+    earlier run has left there is never written to.
+
+    Raises:
+        OSError: it cannot be made, or a link or a pipe stands there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    for free in _free(folder, name):
+        path = folder / f"{free}{ENDING}"
+        try:
+            os.close(os.open(path, flags, 0o600))
+        except FileExistsError:
+            if _is_file(path):
+                # Another process was faster.
+                continue
+            raise _no_file(path, errno.EEXIST) from None
+        return free
+    raise AssertionError("there is always a next name")
+
+
+def free_name(folder: Path, name: str) -> str:
+    """The name that :func:`claim` would take, of which nothing is made."""
+    return next(_free(folder, name))
+
+
+def _free(folder: Path, name: str) -> Iterator[str]:
+    for number in itertools.count(1):
+        free = name if number == 1 else f"{name}.{number}"
+        if not any(_is_file(folder / f"{free}{end}") for end in (ENDING, ".jsonl")):
+            yield free
+
+
+def _is_file(path: Path) -> bool:
+    """Whether an earlier run may have left it: links and pipes are somebody else's."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def wall_time() -> float:

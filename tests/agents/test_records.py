@@ -7,10 +7,12 @@ import random
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
@@ -18,6 +20,7 @@ from trio.testing import MockClock
 from standby.cli import call
 from standby_actors.agent import Agent
 from standby_actors.record import (
+    ENDING,
     BadRecord,
     Ended,
     Finished,
@@ -25,6 +28,7 @@ from standby_actors.record import (
     Opened,
     Recorder,
     Said,
+    claim,
     messages_of,
     read_record,
 )
@@ -237,3 +241,33 @@ def test_a_page_is_not_written_through_a_link_that_somebody_has_laid(tmp_path: P
     assert call(["export", str(tmp_path)]) == 0
     assert elsewhere.read_text() == "mine"
     assert (tmp_path / "scout-1.html").read_text().startswith("<!doctype html>")
+
+
+async def test_a_later_run_leaves_the_files_of_an_earlier_one_as_they_are(
+    tmp_path: Path,
+) -> None:
+    async def echo(task: str) -> str:
+        return task
+
+    paths: list[str | None] = []
+    for task in ("one", "two", "three"):
+        # As a new process would, which counts from 1 again.
+        reset_ids()
+        async with spawn(Agent("scout", echo), export_dir=tmp_path) as scout:
+            await scout.ask(task)
+            again = scout.export(tmp_path)
+        closed = await scout.close()
+        assert closed.export == str(again)
+        paths.append(closed.export)
+    stems = ("scout-1", "scout-1.2", "scout-1.3")
+    assert paths == [str(tmp_path / f"{stem}.jsonl") for stem in stems]
+    for stem, task in zip(stems, ("one", "two", "three"), strict=True):
+        assert f'"{task}"' in await trio.Path(tmp_path, f"{stem}.jsonl").read_text()
+        lines, _ = read_record(tmp_path / f"{stem}{ENDING}")
+        assert [m.text for m in messages_of(lines) if m.role == "user"] == [task]
+
+
+def test_of_many_at_once_each_has_a_name_of_its_own(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda _: claim(tmp_path, "scout-1"), range(40)))
+    assert len(set(names)) == 40
