@@ -33,6 +33,12 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
+# One takes seconds to start, and shows the same in the other tests.
+quick_to_start = pytest.mark.parametrize(
+    "kind", [pytest.param(each, id=name) for name, each in KINDS.items() if name != "opencode"]
+)
+
+
 def settings(kind: Kind, server: str, home: Path, spot: str) -> dict[str, Any]:
     """How a coding agent is opened, in a home of its own."""
     how: dict[str, Any] = {
@@ -102,6 +108,7 @@ async def test_a_conversation(kind: Kind, tmp_path: Path) -> None:
     assert spotted(spot) == []
 
 
+@quick_to_start
 async def test_it_goes_on_where_another_left(kind: Kind, tmp_path: Path) -> None:
     spot = new_spot()
     async with agent_server() as server:
@@ -266,6 +273,7 @@ async def test_all_of_them_idle_for_half_a_minute_and_answer(tmp_path: Path) -> 
     assert spotted(spot) == []
 
 
+@quick_to_start
 async def test_it_is_told_no_secret_that_was_not_named(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
