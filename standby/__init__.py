@@ -181,6 +181,7 @@ if TYPE_CHECKING:
     from standby_combinators import Signal as Signal
     from standby_combinators import Stage as Stage
     from standby_combinators import Step as Step
+    from standby_combinators import StopSwitch as StopSwitch
     from standby_combinators import SubagentPool as SubagentPool
     from standby_combinators import Swarm as Swarm
     from standby_combinators import Swarmed as Swarmed
@@ -219,6 +220,7 @@ if TYPE_CHECKING:
     from standby_combinators import run as run_agent
     from standby_combinators import run_plan as run_plan
     from standby_combinators import signal_below as signal_below
+    from standby_combinators import stop_switch as stop_switch
     from standby_combinators import swarm as swarm
     from standby_combinators import vote as vote
     from standby_supervision import AlreadyPresent as AlreadyPresent
@@ -397,6 +399,7 @@ _LATE = {
     "Session": ("standby_actors", "Session"),
     "Signal": ("standby_combinators", "Signal"),
     "Stage": ("standby_combinators", "Stage"),
+    "StopSwitch": ("standby_combinators", "StopSwitch"),
     "Stalled": ("standby_supervision", "Stalled"),
     "StartError": ("standby_supervision", "StartError"),
     "StartFailed": ("standby_supervision", "StartFailed"),
@@ -491,6 +494,7 @@ _LATE = {
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
     "signal_below": ("standby_combinators", "signal_below"),
+    "stop_switch": ("standby_combinators", "stop_switch"),
     "spawn": ("standby_actors", "spawn"),
     "subagent": ("standby_actors.subagent", "subagent"),
     "supervisor": ("standby_supervision", "supervisor"),
@@ -660,6 +664,7 @@ __all__ = [
     "Status",
     "Steered",
     "Step",
+    "StopSwitch",
     "Stuck",
     "Subagent",
     "SubagentPool",
@@ -754,6 +759,7 @@ __all__ = [
     "serve_control",
     "signal_below",
     "spawn",
+    "stop_switch",
     "subagent",
     "supervisor",
     "swarm",

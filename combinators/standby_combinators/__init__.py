@@ -78,6 +78,8 @@ from .route import route as route
 from .run import run as run
 from .signal import Signal as Signal
 from .signal import signal_below as signal_below
+from .stop import StopSwitch as StopSwitch
+from .stop import stop_switch as stop_switch
 from .swarm import Swarm as Swarm
 from .swarm import Swarmed as Swarmed
 from .swarm import agreed as agreed

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +33,7 @@ from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
 from .signal import Signal
+from .stop import StopSwitch
 from .trail import Trail
 
 
@@ -93,6 +99,8 @@ class Options(TypedDict, total=False):
     options, but for the lifetime and the signal, are its own business."""
     signal: Signal | None
     """Calls off everything that is under it, once it is set."""
+    switch: StopSwitch | None
+    """Stops single subagents, or all; its own signal stands for `signal`."""
 
 
 class _Cast:
@@ -176,13 +184,21 @@ class SubagentPool:
         options: see :class:`Options`.
 
     Raises:
-        ValueError: the lifetime is none.
+        ValueError: the lifetime is none, or the switch has another signal than the one given.
     """
 
     def __init__(self, *, trail: Trail | None = None, **options: Unpack[Options]) -> None:
         self._lifetime: Lifetime | None = options.get("lifetime")
         resolve_lifetime(self._lifetime, _ANYBODY)
         self._options = options
+        self._switch = options.get("switch")
+        self._signal = options.get("signal")
+        if self._switch is not None:
+            if self._signal not in (None, self._switch.signal):
+                raise ValueError(
+                    "a switch has a signal of its own: say stop_switch(signal), and only switch="
+                )
+            self._signal = self._switch.signal
         self._trail = trail
         self._kept: dict[str, list[_Kept]] = {}
         self._models: dict[tuple[str, Api | None], _Opened] = {}
@@ -198,6 +214,11 @@ class SubagentPool:
         if self._trail is None:
             self._trail = Trail()
         return self._trail
+
+    @property
+    def signal(self) -> Signal | None:
+        """What calls off all its turns, once it is set."""
+        return self._signal
 
     async def __aenter__(self) -> SubagentPool:
         if self._manager is not None:
@@ -259,7 +280,7 @@ class SubagentPool:
             RuntimeError: the pool is not open.
         """
         cast = self._casts.get(id(agent)) or self._cast(agent)
-        signal = signal or self._options.get("signal")
+        signal = signal or self._signal
         if signal is None:
             return self.trail.record(await self._turn(cast, task, key, None))
         who = cast
@@ -328,7 +349,7 @@ class SubagentPool:
         agent = agent_of(agent)
         key = agent.name if key is None else key
         lifetime, _ = resolve_lifetime(self._lifetime, agent)
-        signal = signal or self._options.get("signal")
+        signal = signal or self._signal
         if signal is not None and signal.is_set:
             called_off, name = signal, agent.name
 
@@ -366,7 +387,10 @@ class SubagentPool:
         """One turn of a function that nobody watches."""
         brief = begin_brief(self._house.root, start, task)
         try:
-            return await brief.answer()
+            if self._switch is None:
+                return await brief.answer()
+            with self._switch.standing(brief.id, partial(brief.end, "stopped", "stopped")):
+                return await brief.answer()
         except trio.Cancelled:
             self._was_cut(brief.failed, cut)
             raise
@@ -463,8 +487,10 @@ class SubagentPool:
         """A block that holds one subagent, opened as the options say."""
         spawn = self._options.get("spawn")
         if spawn is not None:
-            async with spawn(agent, lifetime=lifetime) as player:
-                yield player
+            with ExitStack() as stack:
+                async with spawn(agent, lifetime=lifetime) as player:
+                    self._let_stop(player, agent, lifetime, stack)
+                    yield player
             return
         options = self._options
         model = options.get("model")
@@ -476,18 +502,30 @@ class SubagentPool:
         # One that lives on in another block needs a model that lives as long: it opens its own.
         if is_of_model(agent) and (model is None or isinstance(model, str)) and not is_resident:
             model = await self._model(model or agent.model or default_model(), api_of(agent))
-        async with spawn_subagent(
-            agent,
-            within=within if is_resident else None,
-            key=key,
-            lifetime=lifetime,
-            model=model,
-            timeout=options.get("timeout"),
-            export_dir=options.get("export_dir"),
-            budget=options.get("budget"),
-            prices=options.get("prices"),
-        ) as player:
-            yield player
+        # Left last: one that was stopped is down when it has been closed.
+        with ExitStack() as stack:
+            async with spawn_subagent(
+                agent,
+                within=within if is_resident else None,
+                key=key,
+                lifetime=lifetime,
+                model=model,
+                timeout=options.get("timeout"),
+                export_dir=options.get("export_dir"),
+                budget=options.get("budget"),
+                prices=options.get("prices"),
+            ) as player:
+                self._let_stop(player, agent, lifetime, stack)
+                yield player
+
+    def _let_stop(
+        self, player: Player, agent: Agent, lifetime: Lifetime | None, stack: ExitStack
+    ) -> None:
+        """Let the switch stop `player` until `stack` is left, if there is one and it can be."""
+        stop = getattr(player, "stop", None)
+        if self._switch is not None and stop is not None:
+            is_kept = resolve_lifetime(lifetime, agent)[0] != "task"
+            stack.enter_context(self._switch.standing(player.id, stop, is_kept=is_kept))
 
     async def _model(self, name: str, api: Api | None) -> Model:
         """The model called `name`, opened by whoever asks first."""
@@ -529,8 +567,10 @@ class SubagentPool:
         emit("turn.began", player.id, key=key)
         before = _spent(player)
         result: Result | None = None
+        playing = nullcontext() if self._switch is None else self._switch.playing(player.id)
         try:
-            result = await player.ask(task)
+            with playing:
+                result = await player.ask(task)
             if cut is not None:
                 cut.result = result
             return result

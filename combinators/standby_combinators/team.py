@@ -241,4 +241,4 @@ async def open_stage(**options: Unpack[Options]) -> AsyncGenerator[Stage]:
         options: about the subagents; see :class:`Options`.
     """
     async with SubagentPool(**options) as pool:
-        yield Stage(pool, signal=options.get("signal"), timeout=options.get("timeout"))
+        yield Stage(pool, signal=pool.signal, timeout=options.get("timeout"))
