@@ -43,6 +43,8 @@ class StrictServer:
     requests: int = field(init=False, default=0)
     results: int = field(init=False, default=0)
     """Answers to calls in all the histories that it has read."""
+    last: dict[str, Any] = field(init=False, factory=dict[str, Any])
+    """The parameters of the latest request."""
 
     @property
     def client(self) -> Any:
@@ -59,6 +61,7 @@ class StrictServer:
     async def create(self, **parameters: Any) -> AsyncGenerator[Any]:
         """Read a request; stream its answer."""
         self.requests += 1
+        self.last = parameters
         self.results += check(self.api, parameters)
         await trio.lowlevel.checkpoint()
         body = b"".join(
