@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, cast, get_args
 
 import msgspec
 
@@ -196,7 +196,11 @@ class TurnError(msgspec.Struct, frozen=True, dict=True, repr_omit_defaults=True)
 
     def with_cause(self, cause: BaseException | None) -> TurnError:
         """The same error, which remembers `cause` until it travels."""
-        error = TurnError(self.kind, self.message, self.retryable)
+        # A struct made of texts alone is never looked at by the garbage collector, and a
+        # cause is often in a cycle with whoever holds this error: its traceback has frames.
+        # One that was made with a list is looked at, whatever it holds later.
+        error = TurnError(self.kind, cast("str", []), self.retryable)
+        msgspec.structs.force_setattr(error, "message", self.message)
         vars(error)["cause_"] = cause
         return error
 

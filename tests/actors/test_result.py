@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from typing import get_args
 
 import msgspec
@@ -84,3 +86,19 @@ def test_what_a_cut_turn_had_said_is_partial_and_no_output() -> None:
     assert result.output == ""
     assert result.partial == "Half an ans"
     assert succeeded("scout", "all", messages=(ChatMessage("assistant", "all"),)).partial == ""
+
+
+def test_an_error_in_a_circle_with_its_cause_is_collected() -> None:
+    class Torn(RuntimeError):
+        """Raised by a mind, and kept by what it has made of it."""
+
+        turn: Result
+
+    def fail() -> weakref.ref[Torn]:
+        cause = Torn("torn")
+        cause.turn = failed("scout", TurnError("crash", "torn").with_cause(cause))
+        return weakref.ref(cause)
+
+    left = fail()
+    gc.collect()
+    assert left() is None

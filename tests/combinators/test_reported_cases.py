@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
+from standby import Actor, Ref, open_nursery
 from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget
 from standby_actors.modeltext import says_word
@@ -156,3 +159,55 @@ async def test_c39_one_who_fans_out_has_no_more_descendants_than_its_budget_allo
     assert statuses.count("ok") == 100
     assert len(statuses) == 300
     assert done.usage.turns == 100
+
+
+async def test_c39_a_team_that_would_wait_for_itself_is_refused_and_the_circle_is_named() -> None:
+    members: dict[str, Ref[str]] = {}
+
+    class Asks(Actor):
+        def __init__(self, other: str) -> None:
+            self.other = other
+
+        async def receive(self, message: str) -> Result:
+            return await chain([members[self.other]], message)
+
+    with trio.fail_after(5):
+        async with open_nursery(name="office") as nursery:
+            members["a"] = nursery.spawn(Asks, "b", name="a")
+            members["b"] = nursery.spawn(Asks, "a", name="b")
+            done = await chain([members["a"]], "x")
+    assert done.status == "refused"
+    assert done.error is not None
+    assert done.error.kind == "would_deadlock"
+    assert "office/a" in done.error.message
+    assert "office/b" in done.error.message
+
+
+@pytest.mark.deep
+def test_l5_a_million_turns_with_faults_leave_no_more_than_their_records() -> None:
+    async def work(task: str) -> str:
+        if task.endswith("77"):
+            raise ValueError(task)
+        return task
+
+    async def soak() -> list[int]:
+        sizes: list[int] = []
+        tasks = [str(n) for n in range(10_000)]
+        for _ in range(100):
+            done = await fan_out(work, tasks, concurrency=64)
+            assert sum(not step.ok for step in done.steps) == 100
+            del done
+            gc.collect()
+            sizes.append(resident())
+        return sizes
+
+    sizes = trio.run(soak, clock=trio.testing.MockClock(autojump_threshold=0))
+    # From the tenth on, so that what is allocated once does not count; per 100,000 turns.
+    slope = (sizes[-1] - sizes[9]) / (len(sizes) - 10) * 10
+    assert slope < 1_000_000, f"{slope:.0f} bytes per 100,000 turns: {sizes[::10]}"
+
+
+def resident() -> int:
+    """Bytes of memory that this process has at the moment."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
