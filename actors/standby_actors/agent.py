@@ -240,15 +240,16 @@ class Agent:
         skills: names of what it may read up on.
         mcp_servers: names of servers from `.mcp.json`, and servers.
         handoffs: agents that it may pass a conversation on to.
-        concurrency: subagents that it may have at work at once; None for the
-            spawner's default.
+        concurrency: turns that one pool may have in flight for it at once; the
+            others wait.  None for no limit of its own.
         schema: a type that msgspec decodes.  The answer is then data of that
             type, and a model that does not give it has failed.
         check_input: functions that see a task first and may refuse it.
         check_output: functions that see an answer first and may refuse it.
         limits: what it may spend.
-        max_requests: requests to the model within one turn; None for the
-            backend's default.
+        max_requests: requests to the model within one turn, those that are tried again
+            not counted; one that needs more has failed as `runaway`.  None for the
+            backend's default.  Of the coding agents only claude keeps to it.
         timeout: seconds that a turn may take; None for no limit.
         idle_timeout: seconds that a model's server may say nothing in the
             middle of a turn.

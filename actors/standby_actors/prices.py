@@ -42,14 +42,23 @@ LIST_PRICES: Prices = MappingProxyType(
         "openai/gpt-4.1": Price(2.0, 8.0, 0.5),
         "openai/gpt-4.1-mini*": Price(0.4, 1.6, 0.1),
         "openai/gpt-4o-mini*": Price(0.15, 0.6, 0.075),
-        "anthropic/claude-opus-4*": Price(15.0, 75.0, 1.5, 3.75),
+        "anthropic/claude-opus-4-0": Price(15.0, 75.0, 1.5, 3.75),
+        "anthropic/claude-opus-4-1*": Price(15.0, 75.0, 1.5, 3.75),
+        "anthropic/claude-opus-4-2*": Price(15.0, 75.0, 1.5, 3.75),
+        **{
+            # Not with `*` alone: what ends in "-fast" costs more.
+            f"anthropic/claude-opus-4-{minor}{ending}": Price(5.0, 25.0, 0.5, 1.25)
+            for minor in (5, 6, 7, 8)
+            for ending in ("", "-2*")
+        },
         "anthropic/claude-sonnet-4*": Price(3.0, 15.0, 0.3, 0.75),
+        "anthropic/claude-sonnet-5": Price(3.0, 15.0, 0.3, 0.75),
         "anthropic/claude-haiku-4*": Price(1.0, 5.0, 0.1, 0.25),
         "gemini/gemini-2.5-pro*": Price(1.25, 10.0, 0.31),
         "gemini/gemini-2.5-flash*": Price(0.3, 2.5, 0.075),
     }
 )
-"""Public list prices, in dollars, as they were published in 2025."""
+"""Public list prices, in dollars, as providers or their programs gave them in 2025 and 2026."""
 
 
 def price_of(model: str, prices: Prices = LIST_PRICES) -> Price | None:

@@ -106,7 +106,7 @@ class Options(TypedDict, total=False):
 class _Cast:
     """What a pool has worked out of one agent."""
 
-    __slots__ = ("agent", "brief", "given", "lifetime")
+    __slots__ = ("agent", "brief", "given", "lifetime", "room")
 
     def __init__(
         self, given: AgentLike, lifetime: Lifetime | None, timeout: float | None, is_whole: bool
@@ -115,6 +115,8 @@ class _Cast:
         """Kept, so that its identity stays its own."""
         self.agent = agent_of(given)
         self.lifetime, _ = resolve_lifetime(lifetime, self.agent)
+        self.room: trio.CapacityLimiter | None = None
+        """Where it waits, if it may have only so many turns in flight."""
         self.brief: BriefStart | None = None
         """How to play it, where a turn is a call of its function and no more."""
         if is_whole and self.lifetime == "task" and is_brief(self.agent):
@@ -203,6 +205,7 @@ class SubagentPool:
         self._kept: dict[str, list[_Kept]] = {}
         self._models: dict[tuple[str, Api | None], _Opened] = {}
         self._casts: dict[int, _Cast] = {}
+        self._rooms: list[tuple[Agent, trio.CapacityLimiter]] = []
         self._house = open_nursery(name="pool")
         """Where subagents live that are played for one turn and need nothing else."""
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -296,6 +299,14 @@ class SubagentPool:
         if len(self._casts) >= _CASTS_KEPT:
             # Closures are new each time, and so would be kept for ever.
             self._casts.clear()
+        if cast.agent.concurrency is not None:
+            # Equal agents are one, as those who share a key.
+            rooms = (room for other, room in self._rooms if other == cast.agent)
+            room = next(rooms, None)
+            if room is None:
+                room = trio.CapacityLimiter(cast.agent.concurrency)
+                self._rooms.append((cast.agent, room))
+            cast.room = room
         self._casts[id(agent)] = cast
         return cast
 
@@ -319,6 +330,17 @@ class SubagentPool:
         return self.trail.record(failed(name, signal.error))
 
     async def _turn(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
+        if cast.room is None:
+            return await self._played(cast, task, key, cut)
+        # Its place is this turn's, not this task's, which may be playing another one of it.
+        place = object()
+        await cast.room.acquire_on_behalf_of(place)
+        try:
+            return await self._played(cast, task, key, cut)
+        finally:
+            cast.room.release_on_behalf_of(place)
+
+    async def _played(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
         if cast.brief is not None and not current_stream().listeners:
             self._running()
             return await self._briefly(cast.brief, task, cut)

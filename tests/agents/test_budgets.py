@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from standby_actors import open_nursery
 from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget, Refusal, Reservation
+from standby_actors.definitions.vocabulary import MODEL_WORDS, model_of
 from standby_actors.prices import Price, cost_of, price_of
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import OutOfBudget, spawn
@@ -194,3 +195,15 @@ def test_what_was_put_aside_is_always_given_back(
         assert top.spent.turns <= 20
 
     trio.run(main)
+
+
+@pytest.mark.parametrize("word", [word for word in MODEL_WORDS if word != "inherit"])
+def test_every_word_for_a_model_has_a_price(word: str) -> None:
+    name = model_of(word, {})
+    assert name is not None
+    assert price_of(name) is not None
+
+
+def test_what_costs_more_under_nearly_the_same_name_has_no_price_by_mistake() -> None:
+    assert price_of("anthropic/claude-opus-4-8-20260401") == price_of("anthropic/claude-opus-4-8")
+    assert price_of("anthropic/claude-opus-4-8-fast") is None

@@ -61,12 +61,12 @@ ELSEWHERE = frozenset(
 )
 """Tools that Claude Code brings and we do not."""
 
-# Where the floating names of Claude Code pointed in late 2026; its own
-# variables name others.
+# Where Claude Code said in 2026 that its floating names point; its own variables
+# name others.
 _MODELS: Mapping[str, tuple[str, str]] = {
-    "sonnet": ("ANTHROPIC_DEFAULT_SONNET_MODEL", "claude-sonnet-5-5"),
-    "opus": ("ANTHROPIC_DEFAULT_OPUS_MODEL", "claude-opus-5-5"),
-    "haiku": ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "claude-haiku-5-5"),
+    "sonnet": ("ANTHROPIC_DEFAULT_SONNET_MODEL", "claude-sonnet-5"),
+    "opus": ("ANTHROPIC_DEFAULT_OPUS_MODEL", "claude-opus-4-8"),
+    "haiku": ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "claude-haiku-4-5"),
 }
 
 MODEL_WORDS = (*_MODELS, "inherit")

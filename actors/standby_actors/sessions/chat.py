@@ -239,7 +239,14 @@ class _Turn:
         """Ask, run what is called, and ask again, until there is an answer."""
         session = self.session
         models = [session.connection, *session.fallbacks]
+        most = None if self.is_aside else session.agent.max_requests
+        requests = 0
         while True:
+            if requests == most:
+                asked = f"{most} request{'' if most == 1 else 's'}"
+                why = f"the model had not answered after {asked}, all that its agent allows a turn"
+                return self.failed(TurnError("runaway", why))
+            requests += 1
             answer = await answer_of(models, self)
             if answer.error is not None:
                 return self.failed(answer.error, answer.text)

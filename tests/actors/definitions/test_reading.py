@@ -58,7 +58,7 @@ def test_the_body_is_the_prompt_word_for_word() -> None:
         pytest.param('timeout: "20"', {"timeout": 20.0}, id="number in quotes"),
         pytest.param(
             "fallbackModels: [opus, openai/x]",
-            {"fallback_models": ("anthropic/claude-opus-5-5", "openai/x")},
+            {"fallback_models": ("anthropic/claude-opus-4-8", "openai/x")},
             id="fallbackModels",
         ),
         pytest.param("maxSubagentDepth: 0", {"limits": Limits(depth=0)}, id="maxSubagentDepth"),

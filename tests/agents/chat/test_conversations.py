@@ -103,6 +103,20 @@ async def test_a_call_that_cannot_be_run_is_answered_and_the_turn_goes_on(
 
 
 @on_every_api
+async def test_a_turn_makes_no_more_requests_than_its_agent_allows(api: str) -> None:
+    agent = Agent("scout", "You are a scout.", max_requests=1)
+    async with talking(api, agent, tools=[double]) as talk:
+        turn = await talk.ask('CALL:double:{"number": 21}')
+        assert turn.error is not None
+        assert turn.error.kind == "runaway"
+        assert "after 1 request, all that its agent allows" in turn.error.message
+        # The tool was run, which is told; the next turn has requests of its own.
+        assert [event.output for event in talk.of(ToolEnded)] == ["42"]
+        assert (await talk.ask("and now?")).text == "echo: and now? ."
+    assert talk.session.usage.requests == 2
+
+
+@on_every_api
 async def test_a_model_that_calls_a_tool_and_was_offered_none_has_failed(api: str) -> None:
     async with talking(api) as talk:
         turn = await talk.ask('CALL:double:{"number": 21}')
