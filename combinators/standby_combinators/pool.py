@@ -12,7 +12,8 @@ from contextlib import (
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack
+from typing import cast as as_type
 
 import trio
 from attrs import define, field
@@ -35,6 +36,9 @@ from standby_actors.usage import NOTHING, Usage
 from .signal import Signal
 from .stop import StopSwitch
 from .trail import Trail
+
+if TYPE_CHECKING:
+    from .member import Member
 
 
 class Player(Protocol):
@@ -258,7 +262,7 @@ class SubagentPool:
 
     async def turn(
         self,
-        agent: AgentLike,
+        agent: Member,
         task: str,
         *,
         key: str | None = None,
@@ -272,7 +276,8 @@ class SubagentPool:
         of asking; it lives until the pool is closed.
 
         Args:
-            agent: who plays.
+            agent: who plays: also a ref, a subagent or a team, which is asked, and not
+                closed.
             task: what it is asked.
             key: who shares a memory; the agent's name unless given.  Two agents
                 never share one, even if they have the same name.
@@ -282,7 +287,11 @@ class SubagentPool:
             ModelError: there is no model to ask; nothing was recorded.
             RuntimeError: the pool is not open.
         """
-        cast = self._casts.get(id(agent)) or self._cast(agent)
+        cast = self._casts.get(id(agent))
+        if cast is None:
+            if not isinstance(agent, Agent) and callable(getattr(agent, "ask", None)):
+                return await self._other(agent, task, key, signal)
+            cast = self._cast(as_type("AgentLike", agent))
         signal = signal or self._signal
         if signal is None:
             return self.trail.record(await self._turn(cast, task, key, None))
@@ -290,6 +299,16 @@ class SubagentPool:
         return await self._under(
             signal, cast.agent.name, lambda cut: self._turn(who, task, key, cut)
         )
+
+    async def _other(
+        self, member: Member, task: str, key: str | None, signal: Signal | None
+    ) -> Result:
+        """One turn of a team, or of whoever is alive already: nothing is spawned for it here."""
+        # A stage is what a team plays on, and stands above the pool.
+        from .team import Stage
+
+        stage = Stage(self, signal=signal, timeout=self._options.get("timeout"))
+        return await stage.turn(member, task, branch="" if key is None else f"@{key}")
 
     def _cast(self, agent: AgentLike) -> _Cast:
         """What is worked out once of `agent`, which may play many turns."""

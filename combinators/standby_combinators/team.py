@@ -86,8 +86,8 @@ class Stage:
         self.pool = pool
         self.suffix = suffix
         """Ends every key, so that branches side by side share no memory."""
-        self.signal = signal
-        """Cuts every turn on this stage, once it is set."""
+        self.signal = pool.signal if signal is None else signal
+        """Cuts every turn on this stage, once it is set; the pool's unless given."""
         self.began = trio.current_time()
         """When, on trio's clock."""
         self._timeout = timeout
@@ -241,4 +241,4 @@ async def open_stage(**options: Unpack[Options]) -> AsyncGenerator[Stage]:
         options: about the subagents; see :class:`Options`.
     """
     async with SubagentPool(**options) as pool:
-        yield Stage(pool, signal=pool.signal, timeout=options.get("timeout"))
+        yield Stage(pool, timeout=options.get("timeout"))

@@ -130,8 +130,7 @@ class Played:
     async def run(self, task: str = "begin") -> Any:
         """Play it."""
         async with SubagentPool(spawn=self.troupe.spawn, **self.options) as self.pool:
-            stage = Stage(self.pool, signal=self.options.get("signal"))
-            self.report = await self.team.play(task, stage)
+            self.report = await self.team.play(task, Stage(self.pool))
         return self.report
 
     def check(self) -> None:

@@ -12,7 +12,7 @@ from standby import Actor, open_nursery
 from standby_actors.agent import Agent
 from standby_actors.result import Result, succeeded
 from standby_actors.sessions.scripted import ScriptedSession
-from standby_actors.subagent import spawn
+from standby_actors.subagent import reset_ids, spawn
 from standby_combinators import (
     Chain,
     Fallback,
@@ -23,6 +23,7 @@ from standby_combinators import (
     Report,
     ScriptedAsker,
     Stage,
+    SubagentPool,
     Team,
     chain,
     estimate_tokens,
@@ -43,6 +44,7 @@ from standby_combinators import (
     run,
     vote,
 )
+from standby_combinators.stop import StopSwitch, stop_switch
 
 from .players import FakePlayer, FakeTroupe, echo
 from .teams import CHOOSER, EVERY_TEAM, KEEPER, PLAN, SCOUT, TEAMS, WRITER, Played, good
@@ -540,3 +542,55 @@ async def test_a_combinator_of_ones_own_is_a_team_like_any_other() -> None:
     done = await Chain([Debate(), Fallback([shout])]).ask("no")
     assert done.output == "NO NO"
     assert done.usage.turns == 3
+
+
+async def test_a_pool_plays_turns_of_whoever_can_be_asked(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Echo(Actor):
+        def receive(self, message: str) -> str:
+            return message[::-1]
+
+    troupe = FakeTroupe(good)
+    async with open_nursery() as nursery, SubagentPool(spawn=troupe.spawn) as pool:
+        assert (await pool.turn(nursery.spawn(Echo), "abc")).output == "cba"
+        team = Chain([KEEPER, KEEPER])
+        assert (await pool.turn(team, "x", key="one")).ok
+        assert (await pool.turn(team, "x", key="other")).ok
+        with pytest.raises(TypeError, match="stands for an agent"):
+            await pool.turn(7, "x")  # type: ignore[arg-type]
+    assert [len(player.memory) for player in troupe.opened] == [2, 2]
+    assert len(pool.trail.steps) == 5
+
+
+async def test_a_switch_stops_one_of_a_nested_team_or_all(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def slow(task: str) -> str:
+        await trio.sleep(9)
+        return task
+
+    agent = Agent("slow", slow)
+    for everybody in (False, True):
+        reset_ids()
+        switch = stop_switch()
+        async with trio.open_nursery() as tasks:
+
+            async def stop(switch: StopSwitch = switch, everybody: bool = everybody) -> None:
+                await trio.sleep(1)
+                if everybody:
+                    assert await switch.all() == 3
+                else:
+                    assert await switch.one("slow#2")
+
+            tasks.start_soon(stop)
+            team = FanOut([Chain([agent, shout]), FanOut([agent, agent])])
+            done = await team.ask("x", switch=switch)
+        nested = [step for step in done.steps if isinstance(step, Report)]
+        statuses = [[each.status for each in step.steps] for step in nested]
+        if everybody:
+            assert statuses == [["stopped"], ["stopped", "stopped"]]
+        else:
+            flat = [status for some in statuses for status in some]
+            assert flat.count("stopped") == 1
+            assert flat.count("ok") >= 2
