@@ -190,12 +190,16 @@ class SubagentPool:
         options: see :class:`Options`.
 
     Raises:
-        ValueError: the lifetime is none, or the switch has another signal than the one given.
+        ValueError: the lifetime is none, the timeout not more than 0, or the switch has
+            another signal than the one that is given.
     """
 
     def __init__(self, *, trail: Trail | None = None, **options: Unpack[Options]) -> None:
         self._lifetime: Lifetime | None = options.get("lifetime")
         resolve_lifetime(self._lifetime, _ANYBODY)
+        timeout = options.get("timeout")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be more than 0 seconds, not {timeout!r}")
         self._options = options
         self._switch = options.get("switch")
         self._signal = options.get("signal")
@@ -286,7 +290,10 @@ class SubagentPool:
         Raises:
             ModelError: there is no model to ask; nothing was recorded.
             RuntimeError: the pool is not open.
+            TypeError: the task is no text, or `agent` no agent.
         """
+        if not isinstance(as_type("object", task), str):
+            raise TypeError(f"a task is a str, not {type(task).__name__}")
         cast = self._casts.get(id(agent))
         if cast is None:
             if not isinstance(agent, Agent) and callable(getattr(agent, "ask", None)):

@@ -404,3 +404,17 @@ async def test_an_agent_has_no_more_turns_in_flight_than_it_says(
         report = await fan_out(narrow, list("abcdef"), concurrency=6, signal=signal)
     assert [step.status for step in report.steps] == ["ok"] * 2 + ["aborted"] * 4
     assert [bool(step.subagent) for step in report.steps] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+def test_a_turn_that_may_take_no_time_is_refused_where_it_is_said(timeout: float) -> None:
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        SubagentPool(timeout=timeout)
+
+
+async def test_a_task_that_is_no_text_is_refused_before_anything_is_spawned() -> None:
+    troupe = FakeTroupe()
+    async with SubagentPool(spawn=troupe.spawn) as pool:
+        with pytest.raises(TypeError, match="a task is a str, not int"):
+            await pool.turn(SCOUT, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert (troupe.opened, pool.trail.steps) == ([], ())
