@@ -62,6 +62,9 @@ class Budget:
     reserved_usd: float = field(init=False, default=0.0)
     descendants: int = field(init=False, default=0)
     """Subagents that were spawned below, ever."""
+    dearest: dict[str, int] = field(init=False, factory=dict[str, int], repr=False)
+    """Tokens of the most expensive turn of each agent so far: what the next one of that
+    agent is expected to cost, whoever plays it."""
     _began: float | None = field(init=False, default=None, repr=False)
 
     def below(self, limits: Limits | None = None, *, name: str = "") -> Budget:
@@ -94,6 +97,16 @@ class Budget:
             each.reserved_tokens += tokens
             each.reserved_usd += usd
         return reservation
+
+    def expected(self, agent: str) -> int:
+        """Tokens that a turn of `agent` is expected to cost: as much as the dearest before."""
+        return max(each.dearest.get(agent, 0) for each in self.chain())
+
+    def note_cost(self, agent: str, tokens: int) -> None:
+        """Remember what a turn of `agent` has cost, here and above."""
+        for each in self.chain():
+            if tokens > each.dearest.get(agent, 0):
+                each.dearest[agent] = tokens
 
     def exceeded(self, so_far: Usage, reservation: Reservation) -> Refusal | None:
         """Whether a turn under way has cost too much already.

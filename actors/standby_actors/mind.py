@@ -133,8 +133,6 @@ class Mind:
     incarnation: int = 1
     opened_at: float = field(factory=trio.current_time)
     spent: Usage = NOTHING
-    largest: int = 0
-    """Tokens of its most expensive turn so far: what the next one is expected to cost."""
     stopped: bool = False
     stuck: bool = False
     """A turn that was cut has not let go."""
@@ -391,7 +389,7 @@ class Mind:
     def _reserve(self) -> Reservation | Refusal | None:
         if self.budget is None:
             return None
-        tokens = max(self.largest, self.agent.max_tokens or 0)
+        tokens = max(self.budget.expected(self.agent.name), self.agent.max_tokens or 0)
         price = self._price()
         usd = 0.0 if price is None else tokens * price.output / 1_000_000
         return self.budget.reserve(tokens=tokens, usd=usd)
@@ -461,7 +459,8 @@ class Mind:
             wall_seconds=now - order.asked_at,
         )
         self.spent = self.spent.accumulate(usage)
-        self.largest = max(self.largest, usage.input_tokens + usage.output_tokens)
+        if self.budget is not None:
+            self.budget.note_cost(self.agent.name, usage.input_tokens + usage.output_tokens)
         who = self.agent.name
         if error is None:
             assert turn is not None

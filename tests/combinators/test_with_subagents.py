@@ -335,3 +335,16 @@ async def test_an_agent_of_a_backend_needs_no_model_of_the_pool() -> None:
     # One that is named for all of them is named to it.
     assert (await run(coder, "go", model="opus")).output == "heard go"
     assert backend.models == [None, "opus"]
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_a_turn_that_would_pass_the_tokens_of_the_pool_is_not_begun(agent: Agent) -> None:
+    # Each costs 13; whoever plays the third would pass 30, also if it is new.
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    model = ScriptedModel(lambda task: Reply(task, usage=spent))
+    budget = Budget(Limits(tokens=30))
+    async with SubagentPool(model=model, budget=budget) as pool:
+        results = [await pool.turn(agent, str(number)) for number in range(3)]
+    assert [result.status for result in results] == ["ok", "ok", "budget"]
+    assert [result.usage.turns for result in results] == [1, 1, 0]
+    assert budget.spent.input_tokens + budget.spent.output_tokens == 26
