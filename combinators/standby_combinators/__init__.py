@@ -36,6 +36,9 @@ from .loop import Looped as Looped
 from .loop import loop as loop
 from .member import Askable as Askable
 from .member import Member as Member
+from .options import Options as Options
+from .options import Player as Player
+from .options import Spawner as Spawner
 from .orchestrate import Orchestra as Orchestra
 from .orchestrate import Orchestrated as Orchestrated
 from .orchestrate import orchestrate as orchestrate
@@ -48,10 +51,6 @@ from .plan import make_plan as make_plan
 from .plan import parse_plan as parse_plan
 from .plan import problems_of_plan as problems_of_plan
 from .pool import Held as Held
-from .pool import Options as Options
-from .pool import Player as Player
-from .pool import Spawner as Spawner
-from .pool import SubagentPool as SubagentPool
 from .race import Hedge as Hedge
 from .race import Race as Race
 from .race import Vote as Vote
@@ -85,6 +84,7 @@ from .swarm import Swarmed as Swarmed
 from .swarm import agreed as agreed
 from .swarm import swarm as swarm
 from .team import Stage as Stage
+from .team import SubagentPool as SubagentPool
 from .team import Team as Team
 from .team import open_stage as open_stage
 from .tokens import estimate_tokens as estimate_tokens

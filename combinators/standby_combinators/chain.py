@@ -10,7 +10,7 @@ from attrs import field, frozen
 from standby_actors.result import Result
 
 from .member import Asked, Member, members_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

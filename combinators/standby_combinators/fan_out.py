@@ -13,7 +13,7 @@ from standby_actors.result import Result, failed, succeeded
 
 from .checks import at_least, check_count
 from .member import Asked, Member, members_of, name_of
-from .pool import Options
+from .options import Options
 from .signal import Signal, signal_below
 from .team import Stage, Team, open_stage
 from .trail import Report, join_outputs

@@ -15,7 +15,7 @@ from standby_actors.result import Result
 from .asker import Answer, Asker, Question, parse_question
 from .checks import at_least, check_seconds
 from .member import Asked, Member, member_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

@@ -14,7 +14,7 @@ from standby_actors.result import Result, TurnError
 from .chain import with_request
 from .checks import at_least
 from .member import Asked, Member, members_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

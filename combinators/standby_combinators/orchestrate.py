@@ -13,8 +13,8 @@ from standby_actors.result import Result, TurnError
 from .checks import at_least
 from .fan_out import CONCURRENCY
 from .member import Asked, Member, by_name, maybe_member, member_of, members_of
+from .options import Options
 from .plan import MAX_TASKS, Plan, Planning, Step
-from .pool import Options
 from .reduce import Reduce
 from .team import Stage, Team
 from .trail import Report, join_outputs

@@ -14,7 +14,7 @@ from standby_actors.result import Result, TurnError
 
 from .checks import at_least
 from .member import Asked, Member, by_name, member_of, members_of, name_of, roster
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

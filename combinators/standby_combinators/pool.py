@@ -10,61 +10,29 @@ from contextlib import (
     nullcontext,
 )
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack
+from typing import Any, Self, Unpack
 from typing import cast as as_type
 
 import trio
 from attrs import define, field
 
-from standby_actors.agent import Agent, Lifetime, MindFunction, agent_of, resolve_lifetime
+from standby_actors.agent import Agent, Lifetime, agent_of, resolve_lifetime
 from standby_actors.brief import BriefStart, begin_brief, is_brief
-from standby_actors.budget import Budget
 from standby_actors.errors import ActorStopped
 from standby_actors.events import current_stream, emit
 from standby_actors.failure import described
-from standby_actors.models import ModelError, default_model, open_model
-from standby_actors.nursery import Nursery, open_nursery
-from standby_actors.opening import Model, api_of, is_of_model
-from standby_actors.prices import Prices
+from standby_actors.models import ModelError, default_model
+from standby_actors.nursery import open_nursery
+from standby_actors.opening import api_of, is_of_model
 from standby_actors.result import Result, TurnError, failed
-from standby_actors.sessions.wires import Api
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
+from .opened import OpenedModels
+from .options import AgentLike, Options, Player
 from .signal import Signal
-from .stop import StopSwitch
 from .trail import Trail
-
-if TYPE_CHECKING:
-    from .member import Member
-
-
-class Player(Protocol):
-    """Whatever plays turns: a subagent, as far as a pool needs it."""
-
-    @property
-    def id(self) -> str:
-        """As in "scout#2"."""
-        ...
-
-    async def ask(self, task: str, /) -> Result:
-        """Play one turn.  A failure is a Result."""
-        ...
-
-
-class Spawner(Protocol):
-    """How a pool spawns: `standby.spawn`, or something that stands for it."""
-
-    def __call__(
-        self, agent: Agent, /, *, lifetime: Lifetime | None
-    ) -> AbstractAsyncContextManager[Player]:
-        """A block that holds one subagent of `agent`, and closes it."""
-        ...
-
-
-AgentLike: TypeAlias = Agent | MindFunction
 
 
 @define(eq=False)
@@ -75,36 +43,6 @@ class _Cut:
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     result: Result | None = None
     """What it came to, if it had begun."""
-
-
-class Options(TypedDict, total=False):
-    """What every combinator can be told about the subagents that it spawns."""
-
-    lifetime: Lifetime | None
-    """Of all of them; None lets each agent say it, and those that say nothing
-    live for one task."""
-    model: str | Model | None
-    """Who answers for all of them: its name, or an opened one; None for the
-    agent's own, or else the default of the environment.  A model that is named
-    is opened once, and shared."""
-    timeout: float | None
-    """Seconds for each turn; None for what the agent says."""
-    export_dir: Path | str | None
-    """Where each writes its transcript when it is closed."""
-    budget: Budget | None
-    """What they all spend from; each agent's own limits count besides."""
-    prices: Prices | None
-    """What models cost; None for their public list prices."""
-    within: Nursery | None
-    """The block that is the session: there those of lifetime "session" are found,
-    or spawned, and live on.  None for the pool itself, which closes them."""
-    spawn: Spawner | None
-    """How a subagent is opened, in place of `standby.spawn`; then the other
-    options, but for the lifetime and the signal, are its own business."""
-    signal: Signal | None
-    """Calls off everything that is under it, once it is set."""
-    switch: StopSwitch | None
-    """Stops single subagents, or all; its own signal stands for `signal`."""
 
 
 class _Cast:
@@ -128,16 +66,6 @@ class _Cast:
 
 
 _CASTS_KEPT = 1_000
-
-
-@define(eq=False)
-class _Opened:
-    """One model, open for as long as the pool is."""
-
-    model: Model | None = None
-    failure: Exception | None = None
-    settled: trio.Event = field(factory=trio.Event)
-    scope: trio.CancelScope = field(factory=trio.CancelScope)
 
 
 @define(eq=False)
@@ -174,25 +102,8 @@ class Held:
         return await self._ask(task)
 
 
-class SubagentPool:
-    """Plays turns of agents, and closes what it spawned for them.
-
-    ``async with SubagentPool() as pool: result = await pool.turn(scout, task)``.
-    When the block is left nothing of it is alive, whatever happened inside; the
-    body's own error passes as it is.
-
-    A failure is a Result, also when a subagent cannot be spawned or crashes: no
-    turn harms another.  A cancellation is never made one; it ends the turn and
-    passes.
-
-    Args:
-        trail: where the turns are recorded; a new one unless given.
-        options: see :class:`Options`.
-
-    Raises:
-        ValueError: the lifetime is none, the timeout not more than 0, or the switch has
-            another signal than the one that is given.
-    """
+class AgentPool:
+    """A :class:`~standby_combinators.team.SubagentPool` as it is for agents alone."""
 
     def __init__(self, *, trail: Trail | None = None, **options: Unpack[Options]) -> None:
         self._lifetime: Lifetime | None = options.get("lifetime")
@@ -200,6 +111,8 @@ class SubagentPool:
         timeout = options.get("timeout")
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        self.timeout = timeout
+        """Seconds for each turn, where it is said for all."""
         self._options = options
         self._switch = options.get("switch")
         self._signal = options.get("signal")
@@ -211,7 +124,7 @@ class SubagentPool:
             self._signal = self._switch.signal
         self._trail = trail
         self._kept: dict[str, list[_Kept]] = {}
-        self._models: dict[tuple[str, Api | None], _Opened] = {}
+        self._models = OpenedModels()
         self._casts: dict[int, _Cast] = {}
         self._rooms: list[tuple[Agent, trio.CapacityLimiter]] = []
         self._house = open_nursery(name="pool")
@@ -231,7 +144,7 @@ class SubagentPool:
         """What calls off all its turns, once it is set."""
         return self._signal
 
-    async def __aenter__(self) -> SubagentPool:
+    async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeError("a pool is entered once; make another one")
         # Its clock begins with the block, unless it was given a running one.
@@ -260,13 +173,12 @@ class SubagentPool:
         finally:
             nursery.cancel_scope.cancel()
             # Last, because subagents talk to them to their end.
-            for opened in list(self._models.values()):
-                opened.scope.cancel()
+            self._models.close()
             await self._manager.__aexit__(None, None, None)
 
     async def turn(
         self,
-        agent: Member,
+        agent: AgentLike,
         task: str,
         *,
         key: str | None = None,
@@ -280,8 +192,7 @@ class SubagentPool:
         of asking; it lives until the pool is closed.
 
         Args:
-            agent: who plays: also a ref, a subagent or a team, which is asked, and not
-                closed.
+            agent: who plays.
             task: what it is asked.
             key: who shares a memory; the agent's name unless given.  Two agents
                 never share one, even if they have the same name.
@@ -294,11 +205,7 @@ class SubagentPool:
         """
         if not isinstance(as_type("object", task), str):
             raise TypeError(f"a task is a str, not {type(task).__name__}")
-        cast = self._casts.get(id(agent))
-        if cast is None:
-            if not isinstance(agent, Agent) and callable(getattr(agent, "ask", None)):
-                return await self._other(agent, task, key, signal)
-            cast = self._cast(as_type("AgentLike", agent))
+        cast = self._casts.get(id(agent)) or self._cast(agent)
         signal = signal or self._signal
         if signal is None:
             return self.trail.record(await self._turn(cast, task, key, None))
@@ -306,16 +213,6 @@ class SubagentPool:
         return await self._under(
             signal, cast.agent.name, lambda cut: self._turn(who, task, key, cut)
         )
-
-    async def _other(
-        self, member: Member, task: str, key: str | None, signal: Signal | None
-    ) -> Result:
-        """One turn of a team, or of whoever is alive already: nothing is spawned for it here."""
-        # A stage is what a team plays on, and stands above the pool.
-        from .team import Stage
-
-        stage = Stage(self, signal=signal, timeout=self._options.get("timeout"))
-        return await stage.turn(member, task, branch="" if key is None else f"@{key}")
 
     def _cast(self, agent: AgentLike) -> _Cast:
         """What is worked out once of `agent`, which may play many turns."""
@@ -549,7 +446,8 @@ class SubagentPool:
             lifetime, is_resident = "workflow", False
         # One that lives on in another block needs a model that lives as long: it opens its own.
         if is_of_model(agent) and (model is None or isinstance(model, str)) and not is_resident:
-            model = await self._model(model or agent.model or default_model(), api_of(agent))
+            name = model or agent.model or default_model()
+            model = await self._models.get(name, api_of(agent), self._running())
         # Left last: one that was stopped is down when it has been closed.
         with ExitStack() as stack:
             async with spawn_subagent(
@@ -574,34 +472,6 @@ class SubagentPool:
         if self._switch is not None and stop is not None:
             is_kept = resolve_lifetime(lifetime, agent)[0] != "task"
             stack.enter_context(self._switch.standing(player.id, stop, is_kept=is_kept))
-
-    async def _model(self, name: str, api: Api | None) -> Model:
-        """The model called `name`, opened by whoever asks first."""
-        which = name, api
-        opened = self._models.get(which)
-        if opened is None:
-            opened = self._models[which] = _Opened()
-            self._running().start_soon(self._serve, name, api, opened)
-        await opened.settled.wait()
-        if opened.model is None:
-            raise opened.failure or RuntimeError(f"{name} was closed before it was ready")
-        return opened.model
-
-    async def _serve(self, name: str, api: Api | None, opened: _Opened) -> None:
-        try:
-            with opened.scope:
-                async with open_model(name, api=api) as opened.model:
-                    # From now on it ends when the pool says so, not with a
-                    # cancellation: the subagents, who need it, end first.
-                    opened.scope.shield = True
-                    opened.settled.set()
-                    await trio.sleep_forever()
-        # Whoever asks for it is told; it may be tried again.
-        except Exception as error:
-            opened.failure = error
-        finally:
-            opened.settled.set()
-            del self._models[name, api]
 
     async def _end(self, many: list[_Kept]) -> None:
         for kept in many:

@@ -15,7 +15,7 @@ from standby_actors.result import Result, TurnError
 from .checks import at_least, check_seconds
 from .fan_out import CONCURRENCY, FanOut
 from .member import Asked, Member, members_of
-from .pool import Options
+from .options import Options
 from .signal import signal_below
 from .team import Stage, Team
 from .trail import Report

@@ -13,7 +13,7 @@ from standby_actors.result import Result, TurnError
 from .checks import at_least
 from .fan_out import CONCURRENCY, FanOut, Split, map_concurrent
 from .member import Asked, Member, member_of, name_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team, open_stage
 from .tokens import estimate_tokens
 from .trail import Report, join_outputs

@@ -15,7 +15,7 @@ from standby_supervision import Backoff
 
 from .checks import at_least
 from .member import Asked, Member, member_of, members_of, name_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

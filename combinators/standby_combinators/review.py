@@ -13,7 +13,7 @@ from .checks import at_least
 from .fan_out import CONCURRENCY, map_concurrent
 from .ledger import Entry, Ledger, Obligation, render_obligations
 from .member import Asked, Member, by_name, member_of, members_of, name_of
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 from .verdict import APPROVED, Verdict, VerdictDesk, apply_verdict

@@ -12,7 +12,7 @@ from standby_actors.modeltext import truncate
 from standby_actors.result import TurnError
 
 from .member import Asked, Member, by_name, maybe_member, member_of, members_of, name_of, roster
-from .pool import Options
+from .options import Options
 from .team import Stage, Team
 from .trail import Report
 

@@ -7,7 +7,7 @@ from typing import Unpack
 from standby_actors.result import Result
 
 from .member import Member
-from .pool import Options
+from .options import Options
 from .team import open_stage
 
 

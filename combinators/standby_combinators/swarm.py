@@ -23,7 +23,8 @@ from .checks import at_least
 from .claims import Claim, ClaimRefused, Claims
 from .fan_out import CONCURRENCY, map_concurrent
 from .member import Asked, Member, members_of, name_of
-from .pool import Held, Options
+from .options import Options
+from .pool import Held
 from .race import read_vote
 from .team import Stage, Team
 from .trail import Report, join_outputs

@@ -18,7 +18,8 @@ from standby_actors.result import Result, TurnError, failed
 from standby_actors.usage import total
 
 from .member import Askable, Asked, Member, answer_of, member_of, name_of, spent_by
-from .pool import Held, Options, SubagentPool
+from .options import AgentLike, Options
+from .pool import AgentPool, Held
 from .signal import Signal
 from .trail import Report
 
@@ -77,7 +78,7 @@ class Stage:
 
     def __init__(
         self,
-        pool: SubagentPool,
+        pool: AgentPool,
         *,
         suffix: str = "",
         signal: Signal | None = None,
@@ -226,6 +227,44 @@ class Stage:
                 output_tokens=result.usage.output_tokens,
             )
         return result
+
+
+class SubagentPool(AgentPool):
+    """Plays turns of whatever can be asked, and closes what it spawned for them.
+
+    ``async with SubagentPool() as pool: result = await pool.turn(scout, task)``.
+    When the block is left nothing of it is alive, whatever happened inside; the
+    body's own error passes as it is.
+
+    A failure is a Result, also when a subagent cannot be spawned or crashes: no
+    turn harms another.  A cancellation is never made one; it ends the turn and
+    passes.
+
+    Args:
+        trail: where the turns are recorded; a new one unless given.
+        options: see :class:`Options`.
+
+    Raises:
+        ValueError: the lifetime is none, the timeout not more than 0, or the switch has
+            another signal than the one that is given.
+    """
+
+    async def turn(
+        self,
+        agent: Member,
+        task: str,
+        *,
+        key: str | None = None,
+        signal: Signal | None = None,
+    ) -> Result:
+        """As :meth:`AgentPool.turn`; `agent` may also be a ref, a subagent or a team.
+
+        Such a one is asked, and not closed.
+        """
+        if isinstance(agent, Agent) or not callable(getattr(agent, "ask", None)):
+            return await super().turn(cast("AgentLike", agent), task, key=key, signal=signal)
+        stage = Stage(self, signal=signal or self.signal, timeout=self.timeout)
+        return await stage.turn(agent, task, branch="" if key is None else f"@{key}")
 
 
 @asynccontextmanager

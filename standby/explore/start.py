@@ -11,7 +11,7 @@ import trio
 
 from standby_actors.events import emit
 from standby_actors.models import LOCAL, default_model, model_settings, open_model
-from standby_combinators.pool import Options
+from standby_combinators.options import Options
 
 from .answers import Style
 from .plan import assign

@@ -16,8 +16,9 @@ from standby_actors.events import emit
 from standby_actors.result import Result, TurnError, failed, succeeded
 from standby_actors.usage import Usage
 from standby_combinators.fan_out import map_concurrent
-from standby_combinators.pool import Options, SubagentPool
+from standby_combinators.options import Options
 from standby_combinators.reduce import reduce
+from standby_combinators.team import SubagentPool
 from standby_combinators.tokens import estimate_tokens
 from standby_combinators.trail import Trail, join_outputs, said
 

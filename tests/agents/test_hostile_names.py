@@ -16,7 +16,7 @@ from standby_actors.nursery import open_nursery
 from standby_actors.record import ENDING, Opened, messages_of, read_record
 from standby_actors.subagent import reset_ids, spawn
 from standby_actors.tools.tool import Tool, ToolContext
-from standby_combinators.pool import SubagentPool
+from standby_combinators.team import SubagentPool
 
 MEGABYTE = 2**20
 NOBODYS = {

@@ -10,8 +10,8 @@ from standby_actors.agent import Agent
 from standby_actors.models import NoModel
 from standby_actors.result import Result
 from standby_combinators.fan_out import fan_out
-from standby_combinators.pool import SubagentPool
 from standby_combinators.signal import Signal
+from standby_combinators.team import SubagentPool
 from standby_combinators.trail import Trail
 
 from .players import FakePlayer, FakeTroupe, echo

@@ -245,7 +245,7 @@ async def test_a_model_that_is_named_is_opened_once_and_outlives_who_asks_it(
         finally:
             closed.append(model.open)
 
-    monkeypatch.setattr("standby_combinators.pool.open_model", open_scripted)
+    monkeypatch.setattr("standby_combinators.opened.open_model", open_scripted)
     done = await fan_out([SCOUT, KEEPER], ["1 ok", "1 ok"], model="some/model")
     assert done.ok
     with trio.move_on_after(2.5):
