@@ -203,14 +203,16 @@ def test_a_process_that_is_killed_in_the_third_request_has_spent_the_first_two(
         )
         for api in APIS
     ]
-    for process, how in zip(started, signals, strict=True):
-        assert process.stdout is not None
-        with process:
-            try:
-                assert process.stdout.readline() == "third\n"
-            finally:
-                process.send_signal(how)
-        assert process.returncode == -how
+    try:
+        for process, how in zip(started, signals, strict=True):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "third\n"
+            process.send_signal(how)
+            assert process.wait() == -how
+    finally:
+        for process in started:
+            with process:
+                process.kill()
     for api in APIS:
         lines, torn = read_record(tmp_path / api / "scout-1.events.jsonl")
         usage = usage_of(lines)
