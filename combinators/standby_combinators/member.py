@@ -6,7 +6,7 @@ A member that was handed in is asked, and never closed: whoever opened it does t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 import trio
@@ -24,22 +24,19 @@ from standby_actors.result import Result, TurnError, failed, succeeded
 from standby_actors.subagent import Subagent
 from standby_actors.usage import NOTHING, Usage
 
-if TYPE_CHECKING:
-    from .team import Team
-
 
 class Askable(Protocol):
-    """Whatever is alive and answers: a ref, a subagent, a router, a client of your own."""
+    """Whatever answers: a team, a ref, a subagent, a router, a client of your own."""
 
     def ask(self, task: Any, /) -> Awaitable[Any]:
         """Answer `task`, with a Result or with any other value."""
         ...
 
 
-Member: TypeAlias = "Agent | MindFunction | Askable | Team[Any]"
+Member: TypeAlias = Agent | MindFunction | Askable
 """Whoever can be asked."""
 
-Asked: TypeAlias = "Agent | Askable | Team[Any]"
+Asked: TypeAlias = Agent | Askable
 """A member as it is asked: of a function, its agent."""
 
 
