@@ -21,7 +21,7 @@ from ..result import Attachment, ChatMessage, TurnError
 from ..session import Memory, OnEvent, Steered, Steering, Turn, export_jsonl
 from .playing import Play, Playing, tell
 from .schema import AnswerSchema
-from .wire import RequestFailed
+from .wire import SHAPES, RequestFailed
 
 
 @define(eq=False, kw_only=True)
@@ -213,7 +213,7 @@ class StdioSession(Playing):
         """Put one prompt and wait for its end, for as long as there is a reason to."""
         try:
             with trio.CancelScope(deadline=trio.current_time() + self._silence) as play.patience:
-                await self.prompt(prompt, attachments)
+                await self._put(prompt, attachments)
                 while not play.over:
                     tell(play, on_event)
                     await play.news.wait()
@@ -235,6 +235,15 @@ class StdioSession(Playing):
             play.error = play.failure or TurnError("idle_timeout", f"{self.name} {what}", True)
         play.over = True
         self.discard(TurnError("dead", f"{self.name} {what}, and was ended"))
+
+    async def _put(self, prompt: str, attachments: tuple[Attachment, ...]) -> None:
+        try:
+            await self.prompt(prompt, attachments)
+        # Its answer is one that nobody can read: then the program is of no use.
+        except SHAPES as error:
+            why = self.misshapen(error)
+            self.discard(why)
+            raise RequestFailed(why) from error
 
     async def _let_go(self, play: Play) -> None:
         """The turn was cut from outside: have the program end it, or end the program."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 import trio
-from attrs import define, field
+from attrs import define, field, setters, validators
 
 from ..process import (
     BadLine,
@@ -95,6 +95,10 @@ class Life:
     over: trio.Event = field(factory=trio.Event)
 
 
+SHAPES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+"""What reading a frame raises that has another shape than we know."""
+
+
 @define(eq=False, kw_only=True)
 class Wire:
     """A program and its frames; what they mean is for a subclass to say.
@@ -117,7 +121,9 @@ class Wire:
     """Starts the program, as :func:`open_process` does."""
     name: str = "the coding agent"
     """As errors call it."""
-    resume_id: str = ""
+    resume_id: str = field(
+        default="", validator=validators.instance_of(str), on_setattr=setters.validate
+    )
     """What the program calls this conversation; empty before it has said so."""
     ignored: int = field(init=False, default=0)
     """Frames that meant nothing to us."""
@@ -238,6 +244,11 @@ class Wire:
                 retryable = bool(_AGAIN.search(said)) if retryable is None else retryable
         return TurnError(kind, f"{self.name}: {said}", bool(retryable))
 
+    def misshapen(self, error: Exception) -> TurnError:
+        """What `error`, one of SHAPES, means where an answer was read."""
+        why = f"{self.name} gave an answer of a shape unknown to us: {error!r:.200}"
+        return TurnError("protocol", why, True)
+
     # ---- the program
 
     async def open(self, nursery: trio.Nursery) -> None:
@@ -294,6 +305,8 @@ class Wire:
                 except trio.TooSlowError:
                     why = f"{self.name} was not ready within {self.timing.start:g} s"
                     raise RequestFailed(TurnError("start_failed", why, True)) from None
+                except SHAPES as error:
+                    raise RequestFailed(self.misshapen(error)) from error
                 finally:
                     if not ready:
                         # It has nothing to save, and whoever waits has given up.
@@ -350,7 +363,7 @@ class Wire:
             try:
                 self.hear(line)
             # A frame of another shape than we know is no reason to end: others follow.
-            except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+            except SHAPES:
                 self.ignored += 1
             # What it meant may be a tool at work, which is waited for longer.
             self.listening()
