@@ -193,6 +193,14 @@ def _as_handoffs(value: Iterable[Agent | str]) -> tuple[Agent | str, ...]:
     return agents
 
 
+def _as_agents(value: Iterable[Agent | str]) -> tuple[Agent | str, ...]:
+    agents = as_tuple(value, "agents")
+    for each in agents:
+        if not isinstance(each, (str, Agent)):
+            raise TypeError(f"agents holds Agents and names of some, not {each!r}")
+    return agents
+
+
 def _as_input_checks(
     value: Callable[..., Any] | Iterable[Callable[..., Any]],
 ) -> tuple[Callable[..., Any], ...]:
@@ -239,9 +247,12 @@ class Agent:
         approve: who is asked before a tool acts; None for each tool's own default.
         skills: names of what it may read up on.
         mcp_servers: names of servers from `.mcp.json`, and servers.
-        handoffs: agents that it may pass a conversation on to.
-        concurrency: turns that one pool may have in flight for it at once; the
-            others wait.  None for no limit of its own.
+        handoffs: agents that it may pass a conversation on to, who then answer in
+            its place: its model has a tool for each.  Names are those of the roster
+            that whoever spawns it gives.
+        agents: agents that it may have at work, by the tool `subagent`.  An agent
+            that names that tool and nobody here may have all of the roster.
+        concurrency: of those, how many it may have at work at once; None for 4.
         schema: a type that msgspec decodes.  The answer is then data of that
             type, and a model that does not give it has failed.
         check_input: functions that see a task first and may refuse it.
@@ -295,6 +306,7 @@ class Agent:
         default=(), kw_only=True, converter=_as_servers
     )
     handoffs: tuple[Agent | str, ...] = field(default=(), kw_only=True, converter=_as_handoffs)
+    agents: tuple[Agent | str, ...] = field(default=(), kw_only=True, converter=_as_agents)
     concurrency: int | None = field(default=None, kw_only=True, validator=check_count)
     schema: Any = field(default=None, kw_only=True)
     check_input: tuple[Callable[..., Any], ...] = field(
@@ -345,6 +357,11 @@ class Agent:
         from .subagent import subagent
 
         return subagent(self).actor_kind
+
+
+def has_others(agent: Agent) -> bool:
+    """Whether it may hand over, or delegate."""
+    return bool(agent.handoffs or agent.agents or (agent.tools and "subagent" in agent.tools))
 
 
 def agent_of(who: Agent | MindFunction) -> Agent:

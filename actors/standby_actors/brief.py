@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import trio
 
-from .agent import Agent
+from .agent import Agent, has_others
 from .errors import ActorCrashed, ActorStopped, AskTimeout
 from .failure import described
 from .ids import next_number
@@ -70,6 +70,7 @@ def is_brief(agent: Agent) -> bool:
         and agent.limits is None
         and not agent.check_input
         and not agent.check_output
+        and not has_others(agent)
     )
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import trio
@@ -44,12 +44,15 @@ from .result import Attachment, ChatMessage, Result, TurnError, failed, succeede
 from .session import (
     Compacted,
     Compacts,
+    Handoff,
     MessageEnded,
     ModelCalled,
+    OnEvent,
     Retrying,
     Session,
     SessionEvent,
     Steered,
+    Steering,
     TextDelta,
     ThoughtDelta,
     ToolEnded,
@@ -59,6 +62,9 @@ from .session import (
 )
 from .sittings import NoSummary, Sittings
 from .usage import NOTHING, Usage
+
+if TYPE_CHECKING:
+    from .others import Others, Passed
 
 CLOSE_SECONDS = 5.0
 """How long export and dispose may take, together."""
@@ -98,6 +104,10 @@ class Order:
     attachments: tuple[Attachment, ...] = ()
     hear: Callable[[SessionEvent], None] = ignore
     """Told of what happens in the turn; it must not raise."""
+    on_handoff: Callable[[Handoff], None] | None = None
+    """Takes it on where its mind hands over; None: its own mind sees to that."""
+    passed: Passed | None = None
+    """What others did in this turn, if any did."""
     patience: trio.CancelScope = field(factory=trio.CancelScope)
     """Ends the asker's waiting for a mind that does not let go."""
     scope: trio.CancelScope | None = None
@@ -149,6 +159,8 @@ class Mind:
     """What its files are called, by folder."""
     recorder: Recorder | None = None
     """Writes down what happens, as it happens, where there is an `export_dir`."""
+    others: Others | None = None
+    """Whom it may hand over and delegate to, where it may."""
     sittings: Sittings = field(init=False)
     """Its sessions."""
 
@@ -309,11 +321,27 @@ class Mind:
                 return Turn(error=overflow)
         session = self.session
         order.before, order.is_reached = session.usage, True
-        turn = await session.ask(order.task, hear, order.attachments)
+        others = self.others
+        task = order.task if others is None else others.told(order.task)
+        turn = await session.ask(task, hear, order.attachments)
+        if others is not None:
+            others.heard(turn)
+        if turn.handoff is not None and turn.error is None:
+            turn = await self._hand_over(order, turn, hear)
         if turn.error is not None:
             return turn
         refusal = await refusal_of_output(self.agent, turn.text)
         return turn if refusal is None else msgspec.structs.replace(turn, error=refusal)
+
+    async def _hand_over(self, order: Order, turn: Turn, hear: OnEvent) -> Turn:
+        assert turn.handoff is not None
+        if order.on_handoff is not None:
+            order.on_handoff(turn.handoff)
+            return turn
+        if self.others is None:
+            why = f"{self.id} hands over to {turn.handoff.to!r}, and was given nobody"
+            return Turn(turn.text, error=TurnError("protocol", why))
+        return await self.others.pass_on(order, turn, hear)
 
     def _hear(self, order: Order, event: SessionEvent) -> None:
         match event:
@@ -474,6 +502,8 @@ class Mind:
             )
         else:
             result = failed(who, error, subagent=self.id, messages=messages, usage=usage)
+        if order.passed is not None:
+            result = order.passed.merged(result)
         order.result = self.last = result
         if self.recorder is not None:
             if order.speech:
@@ -516,6 +546,22 @@ class Mind:
         # What it costs is counted when it ends: it is spending still.
         usage = Usage(turns=1, wall_seconds=now - order.asked_at)
         return failed(self.agent.name, error, subagent=self.id, messages=messages, usage=usage)
+
+    def steer(self, text: str) -> Steering:
+        """Put a word into the turn in flight, whoever is answering in it."""
+        if self.turn is None or self.session is None:
+            return "idle"
+        if self.others is not None and self.others.taker is not None:
+            return self.others.steer(text)
+        return self.session.steer(text)
+
+    def follow_up(self, text: str) -> Steering:
+        """Leave a word for the end of the turn in flight, whoever is answering in it."""
+        if self.turn is None or self.session is None:
+            return "idle"
+        if self.others is not None and self.others.taker is not None:
+            return self.others.follow_up(text)
+        return self.session.follow_up(text)
 
     def cut(self, cut: Cut, why: str) -> bool:
         """End the turn in flight as `cut`; the strongest reason stays."""

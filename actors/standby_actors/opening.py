@@ -80,8 +80,10 @@ def at_hand(agent: Agent, minds: Minds) -> Session | None:
     return model.session(_told(agent, minds)[0])
 
 
-def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
+def opener(agent: Agent, minds: Minds, opened: int = 0, tools: tuple[Tool, ...] = ()) -> Opener:
     """What opens sessions for `agent`, of which `opened` have been opened already.
+
+    Its model is given `tools` besides those that its agent names.
 
     What it opens raises :class:`~standby_actors.models.ModelError` where there
     is no such model, or no way to ask it, and :class:`CannotRecall` where the
@@ -95,7 +97,7 @@ def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
         given: Any = minds.get("session")
         if opened > 1 and given is not None and not callable(given):
             raise CannotRecall(agent.name)
-        session = at_hand(agent, minds)
+        session = at_hand(agent, minds) if given is not None or not tools else None
         if session is not None:
             _recall(session, memory)
             yield session
@@ -111,14 +113,16 @@ def opener(agent: Agent, minds: Minds, opened: int = 0) -> Opener:
                 yield session
             return
         async with AsyncExitStack() as stack:
-            session = await _chat(agent, minds, stack)
+            session = await _chat(agent, minds, stack, tools)
             _recall(session, memory)
             yield session
 
     return open_session
 
 
-async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
+async def _chat(
+    agent: Agent, minds: Minds, stack: AsyncExitStack, given: tuple[Tool, ...]
+) -> Session:
     """A session with a chat model, of which `stack` holds everything open."""
     env = minds.get("env")
     api = api_of(agent)
@@ -127,6 +131,7 @@ async def _chat(agent: Agent, minds: Minds, stack: AsyncExitStack) -> Session:
         model = await stack.enter_async_context(open_model(model, env=env, api=api))
     more: dict[str, Any] = {}
     agent, tools = _told(agent, minds)
+    tools += given
     if agent.fallback_models:
         more["fallbacks"] = [
             await stack.enter_async_context(open_model(name, env=env))

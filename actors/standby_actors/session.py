@@ -107,6 +107,15 @@ def ignore(event: SessionEvent, /) -> None:
     """Listens to nothing."""
 
 
+class Handoff(msgspec.Struct, frozen=True):
+    """A mind hands its conversation over to another, who answers in its place."""
+
+    to: str
+    """The name of an agent."""
+    message: str = ""
+    """What that one should know, besides what was said."""
+
+
 class Turn(msgspec.Struct, frozen=True):
     """What one ask of a session came to."""
 
@@ -119,6 +128,8 @@ class Turn(msgspec.Struct, frozen=True):
     """The answer as data, when the agent has a schema."""
     dead: bool = False
     """The session ended with this turn, and answers no more: its process is gone."""
+    handoff: Handoff | None = None
+    """Who is to answer in its place; then `text` is what it said before that."""
 
 
 class Memory(msgspec.Struct, frozen=True):

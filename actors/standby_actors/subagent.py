@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -13,7 +13,15 @@ import trio
 from attrs import define, field
 
 from .actor import Actor, started
-from .agent import Agent, Lifetime, LifetimeSource, MindFunction, agent_of, resolve_lifetime
+from .agent import (
+    Agent,
+    Lifetime,
+    LifetimeSource,
+    MindFunction,
+    agent_of,
+    has_others,
+    resolve_lifetime,
+)
 from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
@@ -30,7 +38,7 @@ from .prices import LIST_PRICES, Prices, price_of
 from .ref import Ref
 from .reply import Reply
 from .result import Attachment, ChatMessage, Result, TurnError
-from .session import Session, SessionEvent, Steering, ignore
+from .session import Handoff, Session, SessionEvent, Steering, ignore
 from .streaming import Stream
 from .usage import Usage
 
@@ -61,6 +69,9 @@ class SubagentOptions(Minds, total=False):
     """What models cost; None for their public list prices."""
     parent: str
     """The id of the subagent that has it spawned."""
+    roster: Iterable[Agent] | None
+    """Whom names of agents mean, in its handoffs and for its tool `subagent`: what
+    :func:`load_agents` found, say."""
 
 
 class OutOfBudget(RuntimeError):
@@ -213,6 +224,12 @@ class OpeningActor(SubagentActor):
         mind: Mind = rare.left or self._given or self._start.mind()
         rare.left = self.mind = mind
         mind.incarnation = self.ref.incarnation
+        if has_others(mind.agent):
+            from .others import Others
+
+            others = Others(as_cell(self.ref), mind, self._start)
+            mind.others = others if mind.others is None else mind.others.again(others)
+            mind.sittings.opens = opener(mind.agent, self._start.options, tools=others.tools)
         if mind.sittings.opens is None:
             mind.sittings.opens = opener(mind.agent, self._start.options)
         session = await self.enter(mind.alive())
@@ -348,6 +365,7 @@ class Subagent:
         attachments: tuple[Attachment, ...],
         timeout: float | None,  # noqa: ASYNC109 - as above
         hear: Callable[[SessionEvent], None],
+        on_handoff: Callable[[Handoff], None] | None = None,
     ) -> Result:
         mind = self._mind
         is_kept = as_cell(self._ref).is_kept
@@ -363,7 +381,7 @@ class Subagent:
         )
         if not seconds > 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {seconds!r}")
-        order = Order(task, seconds, trio.current_time(), attachments, hear)
+        order = Order(task, seconds, trio.current_time(), attachments, hear, on_handoff)
         if mind.stopped:
             await trio.lowlevel.checkpoint()
             return mind.refuse(order, "stopped")
@@ -413,17 +431,11 @@ class Subagent:
         "queued" if it was taken, "idle" if no turn is in flight, "unsupported" if
         its session cannot.  A word that was not read when the turn ends is gone.
         """
-        mind = self._mind
-        if mind.turn is None or mind.session is None:
-            return "idle"
-        return mind.session.steer(text)
+        return self._mind.steer(text)
 
     def follow_up(self, text: str) -> Steering:
         """Leave a word for the end of the turn in flight, which then goes on with it."""
-        mind = self._mind
-        if mind.turn is None or mind.session is None:
-            return "idle"
-        return mind.session.follow_up(text)
+        return self._mind.follow_up(text)
 
     def stop(self) -> None:
         """Cut the turn in flight; this one and every later ask end `stopped`.  One way.
@@ -482,6 +494,22 @@ class Subagent:
         return await self._mind.close()
 
 
+async def ask_of(
+    subagent: Subagent,
+    task: str,
+    attachments: tuple[Attachment, ...],
+    hear: Callable[[SessionEvent], None],
+    on_handoff: Callable[[Handoff], None],
+) -> Result:
+    """As :meth:`Subagent.ask`; its events are heard, and whom it hands over to is told.
+
+    The conversation then goes on with whoever `on_handoff` has it go on with.
+    """
+    return await subagent._ask(  # pyright: ignore[reportPrivateUsage]  # of this module
+        task, attachments, None, hear, on_handoff
+    )
+
+
 @asynccontextmanager
 async def spawn(
     agent: Agent | MindFunction,
@@ -515,7 +543,7 @@ async def spawn(
         yield await _within(within, start, start.agent.name if key is None else key)
         return
     mind = start.mind()
-    session = at_hand(start.agent, options)
+    session = None if has_others(start.agent) else at_hand(start.agent, options)
     try:
         async with open_nursery(name=mind.id) as nursery:
             if session is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypedDict
@@ -61,6 +62,8 @@ class Options(TypedDict, total=False):
     """What they all spend from; each agent's own limits count besides."""
     prices: Prices | None
     """What models cost; None for their public list prices."""
+    roster: Iterable[Agent] | None
+    """Whom the names mean that agents have in their handoffs, and for the tool `subagent`."""
     within: Nursery | None
     """The block that is the session: there those of lifetime "session" are found,
     or spawned, and live on.  None for the pool itself, which closes them."""

@@ -48,7 +48,7 @@ class _Cut:
 class _Cast:
     """What a pool has worked out of one agent."""
 
-    __slots__ = ("agent", "brief", "given", "lifetime", "room")
+    __slots__ = ("agent", "brief", "given", "lifetime")
 
     def __init__(
         self, given: AgentLike, lifetime: Lifetime | None, timeout: float | None, is_whole: bool
@@ -57,8 +57,6 @@ class _Cast:
         """Kept, so that its identity stays its own."""
         self.agent = agent_of(given)
         self.lifetime, _ = resolve_lifetime(lifetime, self.agent)
-        self.room: trio.CapacityLimiter | None = None
-        """Where it waits, if it may have only so many turns in flight."""
         self.brief: BriefStart | None = None
         """How to play it, where a turn is a call of its function and no more."""
         if is_whole and self.lifetime == "task" and is_brief(self.agent):
@@ -126,7 +124,6 @@ class AgentPool:
         self._kept: dict[str, list[_Kept]] = {}
         self._models = OpenedModels()
         self._casts: dict[int, _Cast] = {}
-        self._rooms: list[tuple[Agent, trio.CapacityLimiter]] = []
         self._house = open_nursery(name="pool")
         """Where subagents live that are played for one turn and need nothing else."""
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -222,14 +219,6 @@ class AgentPool:
         if len(self._casts) >= _CASTS_KEPT:
             # Closures are new each time, and so would be kept for ever.
             self._casts.clear()
-        if cast.agent.concurrency is not None:
-            # Equal agents are one, as those who share a key.
-            rooms = (room for other, room in self._rooms if other == cast.agent)
-            room = next(rooms, None)
-            if room is None:
-                room = trio.CapacityLimiter(cast.agent.concurrency)
-                self._rooms.append((cast.agent, room))
-            cast.room = room
         self._casts[id(agent)] = cast
         return cast
 
@@ -253,17 +242,6 @@ class AgentPool:
         return self.trail.record(failed(name, signal.error))
 
     async def _turn(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
-        if cast.room is None:
-            return await self._played(cast, task, key, cut)
-        # Its place is this turn's, not this task's, which may be playing another one of it.
-        place = object()
-        await cast.room.acquire_on_behalf_of(place)
-        try:
-            return await self._played(cast, task, key, cut)
-        finally:
-            cast.room.release_on_behalf_of(place)
-
-    async def _played(self, cast: _Cast, task: str, key: str | None, cut: _Cut | None) -> Result:
         if cast.brief is not None and not current_stream().listeners:
             self._running()
             return await self._briefly(cast.brief, task, cut)
@@ -460,6 +438,7 @@ class AgentPool:
                 export_dir=options.get("export_dir"),
                 budget=options.get("budget"),
                 prices=options.get("prices"),
+                roster=options.get("roster"),
             ) as player:
                 self._let_stop(player, agent, lifetime, stack)
                 yield player

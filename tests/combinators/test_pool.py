@@ -9,7 +9,6 @@ import trio.testing
 from standby_actors.agent import Agent
 from standby_actors.models import NoModel
 from standby_actors.result import Result
-from standby_combinators.fan_out import fan_out
 from standby_combinators.signal import Signal
 from standby_combinators.team import SubagentPool
 from standby_combinators.trail import Trail
@@ -372,38 +371,6 @@ async def test_one_turn_may_have_a_signal_of_its_own(
     async with SubagentPool(spawn=troupe.spawn) as pool:
         assert (await pool.turn(SCOUT, "a", signal=mine)).status == "cancelled"
         assert (await pool.turn(SCOUT, "a")).ok
-
-
-async def test_an_agent_has_no_more_turns_in_flight_than_it_says(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    at_work = most = 0
-
-    async def work(task: str) -> str:
-        nonlocal at_work, most
-        at_work += 1
-        most = max(most, at_work)
-        await trio.sleep(1)
-        at_work -= 1
-        return task
-
-    start = trio.current_time()
-    narrow = Agent("narrow", work, concurrency=2)
-    report = await fan_out(narrow, list("abcdef"), concurrency=6)
-    assert (report.status, most) == ("ok", 2)
-    assert trio.current_time() - start == 3
-    # Who waits for a place is cut like who has one.
-    signal = Signal()
-    async with trio.open_nursery() as nursery:
-
-        async def call_off() -> None:
-            await trio.sleep(1.5)
-            signal.set()
-
-        nursery.start_soon(call_off)
-        report = await fan_out(narrow, list("abcdef"), concurrency=6, signal=signal)
-    assert [step.status for step in report.steps] == ["ok"] * 2 + ["aborted"] * 4
-    assert [bool(step.subagent) for step in report.steps] == [True] * 4 + [False] * 2
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])

@@ -65,6 +65,25 @@ def check_tools(
     return tuple(problems)
 
 
+def check_others(agent: Agent, known: Iterable[str]) -> tuple[Problem, ...]:
+    """What is wrong with the agents that `agent` may hand over and delegate to.
+
+    Args:
+        agent: agents that it has in its hand are there.
+        known: names of all agents that names could mean.
+    """
+    names = set(known)
+    problems: list[Problem] = []
+    for into, many in (("handoffs", agent.handoffs), ("agents", agent.agents)):
+        for each in many:
+            if isinstance(each, str) and each not in names:
+                message = f"{agent.name} names the agent {quoted(each)}, which is missing"
+                there = f"there are {', '.join(sorted(names))}" if names else "there are none"
+                near = nearest(each, names)
+                problems.append(problem_of(agent, into, "unknown-agent", message, there, near=near))
+    return tuple(problems)
+
+
 def _missing(name: str, known: set[str]) -> tuple[str, str, str | None]:
     # What another tool calls it is nearer than what looks alike.
     ours = tool_of(name)

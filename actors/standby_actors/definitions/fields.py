@@ -346,6 +346,7 @@ FIELDS: Mapping[str, Field] = {
     "context_threshold": Field(share),
     "remember": Field(word("fresh", "replay", "summary")),
     "handoffs": Field(names),
+    "agents": Field(names),
     "color": Field(text),
     "disabled": Field(flag),
     # What others call those.

@@ -22,6 +22,7 @@ from ..result import Attachment, ChatMessage, ToolCall, TurnError
 from ..session import (
     Capabilities,
     Compacted,
+    Handoff,
     Memory,
     OnEvent,
     Steered,
@@ -34,7 +35,7 @@ from ..tools.answers import Submission, no_tool
 from ..tools.approvals import Approvals, approvals_of
 from ..tools.calls import Answered, CallHistory, run_calls
 from ..tools.guard import CallLimits
-from ..tools.tool import Tool
+from ..tools.tool import Tool, refuse
 from ..tools.toolbox import tools_of
 from ..usage import NOTHING, Usage
 from .asking import Answer, answer_of, entries_of
@@ -204,6 +205,8 @@ class _Turn:
     submission: Submission | None = field(init=False, default=None)
     is_ended: bool = field(init=False, default=False)
     """A tool wants nothing more of the model in this turn."""
+    handoff: Handoff | None = field(init=False, default=None)
+    """Who is to go on with the conversation."""
     has_to_submit: bool = field(init=False, default=False)
     corrected: bool = field(init=False, default=False)
 
@@ -254,6 +257,9 @@ class _Turn:
                 error = await self.run(answer)
                 if error is not None:
                     return self.failed(error)
+                if self.handoff is not None:
+                    said = answer.text.strip()
+                    return Turn(said, tuple(self.messages), handoff=self.handoff)
                 accepted = self.submission is not None and self.submission.accepted
                 if not accepted and not self.is_ended:
                     self.steered(session.steers, "all")
@@ -273,6 +279,12 @@ class _Turn:
         answered: dict[str, ChatMessage] = {}
 
         def keep(one: Answered) -> None:
+            handoff = one.output.handoff
+            if handoff is not None and self.handoff is not None:
+                # A conversation goes to one.
+                why = f"This was not done: the conversation goes to {self.handoff.to} already."
+                one = msgspec.structs.replace(one, output=refuse(why))
+            self.handoff = self.handoff or handoff
             answered[one.call.id] = one.message()
 
         try:

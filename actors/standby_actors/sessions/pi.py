@@ -18,6 +18,7 @@ from ..result import Attachment, ChatMessage, ToolCall, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session, Steered, Steering
 from ..usage import Usage
 from .commandline import model_parts, named_tools, program
+from .playing import checked_text
 from .stdio import StdioSession, running
 from .wire import RequestFailed
 
@@ -155,7 +156,11 @@ class PiSession(StdioSession):
             return
         content = message.get("content") or []
         calls = tuple(
-            ToolCall(part["id"], part["name"], json.dumps(part.get("arguments", {})))
+            ToolCall(
+                checked_text(part["id"]),
+                checked_text(part["name"]),
+                json.dumps(part.get("arguments", {})),
+            )
             for part in content
             if part["type"] == "toolCall"
         )

@@ -119,7 +119,7 @@ class Playing(Wire):
     def thought(self, piece: str) -> None:
         """It thinks a little further."""
         if piece:
-            self.emit(ThoughtDelta(_text(piece)))
+            self.emit(ThoughtDelta(checked_text(piece)))
 
     def flush(
         self, text: str | None = None, calls: tuple[ToolCall, ...] = (), *, partial: bool = False
@@ -146,7 +146,7 @@ class Playing(Wire):
             return
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        tool = ToolCall(_text(call), _text(name), arguments)
+        tool = ToolCall(checked_text(call), checked_text(name), arguments)
         play.used = True
         if not told:
             self.flush(calls=(tool,))
@@ -176,7 +176,7 @@ class Playing(Wire):
     def record(self, message: ChatMessage) -> None:
         """Something was said."""
         for each in (message.text, message.call, *(call.id for call in message.calls)):
-            _text(each)
+            checked_text(each)
         self._said.append(message)
         if self._play is not None:
             self._play.messages.append(message)
@@ -308,7 +308,7 @@ def tell(play: Play, on_event: OnEvent) -> None:
         on_event(play.events.popleft())
 
 
-def _text(value: object) -> str:
+def checked_text(value: object) -> str:
     """`value`, which a frame says is a text.
 
     Raises:

@@ -14,6 +14,7 @@ from attrs import define, field
 from ..result import Attachment, ChatMessage, TurnError
 from ..session import (
     Capabilities,
+    Handoff,
     Memory,
     OnEvent,
     TextDelta,
@@ -42,6 +43,8 @@ class Reply(msgspec.Struct, frozen=True):
     """How long, once it is cancelled, it goes on as if it were not."""
     dead: bool = False
     """The session ends with this turn."""
+    handoff: Handoff | None = None
+    """Whom it hands over to, after saying `text`."""
 
 
 Line: TypeAlias = str | TurnError | Reply
@@ -116,7 +119,7 @@ class ScriptedSession(Conversation):
         error = reply.error
         if not whole and error is None:
             error = TurnError("stopped", "interrupted")
-        return Turn(said, tuple(messages), error, reply.value, reply.dead)
+        return Turn(said, tuple(messages), error, reply.value, reply.dead, reply.handoff)
 
     def recall(self, memory: Memory) -> None:
         """Begin with `memory`, which a test may look at in `recalled`."""

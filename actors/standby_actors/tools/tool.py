@@ -16,6 +16,7 @@ import trio
 from attrs import define, field, frozen
 
 from ..result import Attachment, ToolCall
+from ..session import Handoff
 from .schema import problems_of
 from .signature import Signature, docs_of
 from .text import as_text
@@ -43,6 +44,8 @@ class ToolOutput(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defa
     ends_turn: bool = False
     """Nothing more is wanted of the mind in this turn: the calls beside this one are
     answered, and the model is not asked again."""
+    handoff: Handoff | None = None
+    """Who goes on with the conversation, where that is what the call was for."""
 
 
 def refuse(text: str) -> ToolOutput:
