@@ -25,6 +25,8 @@ END_SECONDS = 5.0
 class AsyncioLoop:
     """An asyncio loop that trio tasks call into; get one from :func:`open_asyncio_loop`."""
 
+    # A Ctrl-C in here would leave a thread that nobody knows.
+    @trio.lowlevel.enable_ki_protection
     def __init__(self) -> None:
         self.users = 0
         self._token = trio.lowlevel.current_trio_token()

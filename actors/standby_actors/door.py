@@ -221,6 +221,10 @@ class ThreadedDoor(Door):
         self.ended.add_done_callback(self._ended_early)
         self._thread.start()
 
+    def abandon(self) -> None:
+        """End the thread, where opening was interrupted."""
+        self._thread.abandon()
+
     def _ended_early(self, ended: Future[None]) -> None:
         if not self.ready.done():
             self.ready.set_exception(ended.exception() or self.too_late())

@@ -51,8 +51,13 @@ class Host:
         self._door = ThreadedDoor(name=name, shutdown=shutdown, grace=grace, debug=debug)
 
     def __enter__(self) -> Host:
-        self._door.open()
-        self._door.ready.result()
+        try:
+            self._door.open()
+            self._door.ready.result()
+        # A Ctrl-C, mostly: the block is not entered, so nobody would leave it.
+        except BaseException:
+            self._door.abandon()
+            raise
         return self
 
     def __exit__(

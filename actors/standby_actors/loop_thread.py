@@ -12,6 +12,9 @@ import trio
 
 T = TypeVar("T")
 
+BEGIN_SECONDS = 5.0
+"""How long a thread that was started may take to begin."""
+
 
 class LoopThread(Generic[T]):
     """Runs `main` on trio in a thread; leaving it cancels what still runs, and waits.
@@ -75,11 +78,25 @@ class LoopThread(Generic[T]):
         """Wait for the outcome."""
         return self.outcome.result()
 
-    def __enter__(self) -> LoopThread[T]:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Cancel `main`, if it runs still, and wait for the thread."""
         if not self.outcome.done():
             self.cancel()
         self.thread.join()
+
+    def abandon(self) -> None:
+        """End a thread whose start was interrupted: it has begun, or it never will."""
+        if self._started.wait(BEGIN_SECONDS):
+            self.end()
+
+    def __enter__(self) -> LoopThread[T]:
+        try:
+            self.start()
+        # A Ctrl-C, mostly: the thread may run by now, and nobody would end it.
+        except BaseException:
+            self.abandon()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
