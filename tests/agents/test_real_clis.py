@@ -17,7 +17,7 @@ from standby_actors.agent import Agent
 from standby_actors.session import Memory, ToolEnded
 from standby_actors.sessions.acp import open_acp
 from standby_actors.sessions.stdio import StdioSession
-from tests.support.clis import installed
+from tests.support.clis import EVERY_TIME, each_of, installed
 from tests.support.coding_agents import KINDS, PROMPT, SLOW, Heard, Kind, converse
 from tests.support.model_server_agents import AgentServer, agent_server
 from tests.support.trees import SPOT, host, new_spot, spotted, wait_until_gone
@@ -27,15 +27,14 @@ pytestmark = pytest.mark.clis
 AGENT = Agent("scout", PROMPT, approve="allow")
 
 
-@pytest.fixture(params=[pytest.param(kind, id=name) for name, kind in KINDS.items()])
+@pytest.fixture(params=each_of(KINDS))
 def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
+    return KINDS[request.param]
 
 
 # One takes seconds to start, and shows the same in the other tests.
 quick_to_start = pytest.mark.parametrize(
-    "kind", [pytest.param(each, id=name) for name, each in KINDS.items() if name != "opencode"]
+    "kind", each_of(name for name in KINDS if name != "opencode"), indirect=True
 )
 
 
@@ -268,8 +267,8 @@ async def test_all_of_them_idle_for_half_a_minute_and_answer(tmp_path: Path) -> 
                 assert turn.error is None, kind.name
                 assert session.pid == pid
 
-        for each in KINDS.values():
-            nursery.start_soon(idle, each)
+        for name in EVERY_TIME:
+            nursery.start_soon(idle, KINDS[name])
     assert spotted(spot) == []
 
 

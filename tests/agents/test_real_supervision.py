@@ -22,6 +22,7 @@ from standby_actors.sessions.stdio import StdioSession
 from standby_actors.subagent import Subagent, spawn, subagent
 from standby_supervision import child, open_supervisor
 from tests.agents.test_real_clis import settings
+from tests.support.clis import each_of
 from tests.support.coding_agents import KINDS, PROMPT, Kind
 from tests.support.model_server_agents import AgentServer, agent_server
 from tests.support.trees import new_spot, spotted, wait_until_gone
@@ -119,7 +120,7 @@ async def test_it_is_spawned_asked_and_closed_as_any_other(name: str, tmp_path: 
     assert spotted(spot) == []
 
 
-@pytest.mark.parametrize("name", ["codex", "claude", "acp", "gemini", "codex-acp"])
+@pytest.mark.parametrize("name", each_of(["codex", "claude", "acp", "gemini", "codex-acp"]))
 async def test_its_model_is_offered_the_tools_of_its_servers(name: str, tmp_path: Path) -> None:
     kind, spot = KINDS[name], new_spot()
     server_file = Path(__file__).parents[1] / "actors" / "tools" / "mcp_server.py"

@@ -1,8 +1,9 @@
 """Coding agents from npm, installed once into a cache folder of the user's, never globally.
 
-    python -m tests.support.clis
+    python -m tests.support.clis [NAME...]
 
-installs all of them and prints where they are.  ``STANDBY_CLIS`` names another folder.
+installs those, or the ones that are played with every time, and prints where they are.
+``STANDBY_CLIS`` names another folder.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from attrs import frozen
 
 PATIENCE_SECONDS = 600
@@ -44,6 +48,18 @@ CLIS = {
         Cli("codex-acp", "@zed-industries/codex-acp", "~0.16.0", "codex-acp"),
     )
 }
+
+
+EVERY_TIME = ("pi", "codex", "claude", "acp")
+"""Those that `.ci/run` plays with; the others take minutes more, which `--deep` has."""
+
+
+def each_of(names: Iterable[str]) -> list[Any]:
+    """A parameter for each of `names`; those that are not played with every time are deep."""
+    return [
+        pytest.param(name, id=name, marks=() if name in EVERY_TIME else pytest.mark.deep)
+        for name in names
+    ]
 
 
 def folder() -> Path:
@@ -87,7 +103,7 @@ def installed(name: str) -> Path:
 
 
 if __name__ == "__main__":
-    for each in CLIS:
+    for each in sys.argv[1:] or EVERY_TIME:
         began = time.monotonic()
         print(f"{each:8}{installed(each)}  {time.monotonic() - began:.1f} s")
         sys.stdout.flush()
