@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from standby_actors import ErrorKind as ErrorKind
     from standby_actors import Found as Found
     from standby_actors import Guest as Guest
+    from standby_actors import Handoff as Handoff
     from standby_actors import Host as Host
     from standby_actors import Lifetime as Lifetime
     from standby_actors import Limits as Limits
@@ -86,9 +87,11 @@ if TYPE_CHECKING:
     from standby_actors import MissingKey as MissingKey
     from standby_actors import ModelCalled as ModelCalled
     from standby_actors import ModelError as ModelError
+    from standby_actors import NobodyBelow as NobodyBelow
     from standby_actors import NoClient as NoClient
     from standby_actors import NoMcp as NoMcp
     from standby_actors import NoModel as NoModel
+    from standby_actors import NoSuchAgent as NoSuchAgent
     from standby_actors import OutOfBudget as OutOfBudget
     from standby_actors import Price as Price
     from standby_actors import Result as Result
@@ -333,6 +336,7 @@ _LATE = {
     "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
     "Guest": ("standby_actors", "Guest"),
+    "Handoff": ("standby_actors", "Handoff"),
     "Hedge": ("standby_combinators", "Hedge"),
     "Held": ("standby_combinators", "Held"),
     "Host": ("standby_actors", "Host"),
@@ -361,6 +365,8 @@ _LATE = {
     "NoClient": ("standby_actors", "NoClient"),
     "NoMcp": ("standby_actors", "NoMcp"),
     "NoModel": ("standby_actors", "NoModel"),
+    "NoSuchAgent": ("standby_actors", "NoSuchAgent"),
+    "NobodyBelow": ("standby_actors", "NobodyBelow"),
     "NotFound": ("standby_supervision", "NotFound"),
     "Obligation": ("standby_combinators", "Obligation"),
     "Ok": ("standby_supervision", "Ok"),
@@ -399,7 +405,6 @@ _LATE = {
     "Session": ("standby_actors", "Session"),
     "Signal": ("standby_combinators", "Signal"),
     "Stage": ("standby_combinators", "Stage"),
-    "StopSwitch": ("standby_combinators", "StopSwitch"),
     "Stalled": ("standby_supervision", "Stalled"),
     "StartError": ("standby_supervision", "StartError"),
     "StartFailed": ("standby_supervision", "StartFailed"),
@@ -407,6 +412,7 @@ _LATE = {
     "Status": ("standby_actors", "Status"),
     "Steered": ("standby_actors", "Steered"),
     "Step": ("standby_combinators", "Step"),
+    "StopSwitch": ("standby_combinators", "StopSwitch"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
@@ -494,8 +500,8 @@ _LATE = {
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
     "signal_below": ("standby_combinators", "signal_below"),
-    "stop_switch": ("standby_combinators", "stop_switch"),
     "spawn": ("standby_actors", "spawn"),
+    "stop_switch": ("standby_combinators", "stop_switch"),
     "subagent": ("standby_actors.subagent", "subagent"),
     "supervisor": ("standby_supervision", "supervisor"),
     "swarm": ("standby_combinators", "swarm"),
@@ -571,6 +577,7 @@ __all__ = [
     "Found",
     "GaveUp",
     "Guest",
+    "Handoff",
     "Hedge",
     "Held",
     "Host",
@@ -609,6 +616,8 @@ __all__ = [
     "NoMcp",
     "NoModel",
     "NoProcess",
+    "NoSuchAgent",
+    "NobodyBelow",
     "Normal",
     "NotFound",
     "Nursery",

@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from .models import open_model as open_model
     from .modeltext import json_objects as json_objects
     from .modeltext import says_word as says_word
+    from .others import NobodyBelow as NobodyBelow
+    from .others import NoSuchAgent as NoSuchAgent
     from .prices import Price as Price
     from .result import STATUS_OF as STATUS_OF
     from .result import Attachment as Attachment
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from .session import Backend as Backend
     from .session import Capabilities as Capabilities
     from .session import Compacted as Compacted
+    from .session import Handoff as Handoff
     from .session import Memory as Memory
     from .session import MessageEnded as MessageEnded
     from .session import ModelCalled as ModelCalled
@@ -156,6 +159,7 @@ _LATE = {
     "ErrorKind": "result",
     "Found": "definitions.discovery",
     "Guest": "asyncio_hosting",
+    "Handoff": "session",
     "Host": "hosting",
     "Lifetime": "agent",
     "Limits": "agent",
@@ -171,6 +175,8 @@ _LATE = {
     "NoClient": "models",
     "NoMcp": "tools.mcp_client",
     "NoModel": "models",
+    "NoSuchAgent": "others",
+    "NobodyBelow": "others",
     "OutOfBudget": "subagent",
     "Price": "prices",
     "Result": "result",

@@ -13,13 +13,14 @@ from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget
 from standby_actors.others import MAX_HANDOFFS, NobodyBelow, NoSuchAgent
 from standby_actors.session import Handoff, Session
-from standby_actors.sessions.chat import open_chat_model
+from standby_actors.sessions.chat import ChatModel, open_chat_model
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Subagent, reset_ids, spawn
 from standby_actors.usage import Usage
 from tests.agents.chat.asking import on_every_api, settings
 from tests.support.heard import heard
 from tests.support.model_server_agents import agent_server
+from tests.support.strict_server import Called, StrictServer
 
 SPENT = Usage(requests=1, input_tokens=10, output_tokens=3)
 
@@ -287,3 +288,26 @@ async def test_a_stop_ends_those_who_are_at_work_below() -> None:
         # As many were at work as it may have at once.
         assert len(server.seen) == 3
         assert subagent.ref.snapshot().children == ()
+
+
+@on_every_api
+async def test_of_two_handovers_in_one_message_the_first_counts(api: str) -> None:
+    smith = Agent("smith", "You forge.")
+    desk = Agent("desk", "You receive.", handoffs=[CLERK, smith])
+    answers: list[Any] = [
+        [Called("c1", "handoff_to_smith", "{}"), Called("c2", "handoff_to_clerk", "{}")],
+        "Forged.",
+        "Once more.",
+    ]
+    server = StrictServer(api, lambda: answers.pop(0))
+    model = ChatModel(settings("http://127.0.0.1:9", api), retries=0)
+    # There is no public way to bring a client of one's own.
+    model._client = server.client  # pyright: ignore[reportPrivateUsage]
+    async with spawn(desk, model=model) as subagent:
+        result = await subagent.ask("go")
+        assert (result.agent, result.output) == ("smith", "Forged.")
+        refused = [message for message in result.messages if message.is_error]
+        assert [message.call for message in refused] == ["c2"]
+        assert "goes to smith already" in refused[0].text
+        # What is sent next is taken: every call has its answer.
+        assert (await subagent.ask("again")).output == "Once more."
