@@ -71,6 +71,7 @@ class Damages(FakeProgram):
         self.made = 0
         super().__init__(records, cut=self._pieces)
 
+    # A plain field of what is extended; here it is made anew each time that it is read.
     @property
     def noise(self) -> bytes:
         """Other lines each time."""
@@ -79,7 +80,7 @@ class Damages(FakeProgram):
         return b"".join(lines)
 
     @noise.setter
-    def noise(self, _: bytes) -> None:
+    def noise(self, _: bytes) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         pass
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
