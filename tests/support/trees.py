@@ -69,10 +69,11 @@ def wait_until_gone(spot: str, seconds: float) -> float:
 
 
 @contextmanager
-def host(source: str) -> Generator[subprocess.Popen[str]]:
+def host(source: str, *, stdin: int | None = None) -> Generator[subprocess.Popen[str]]:
     """A Python program in a process of its own, which is killed in the end."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-c", textwrap.dedent(source)],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, os.getcwd()]))},
