@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
+import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from standby.testing import z_checks
+
+# In the environment of every test there is a secret that nobody has named: whatever a
+# test prints, logs, raises or writes, it must not be in there.
+CANARY = f"canary-{secrets.token_hex(16)}"
+os.environ["STANDBY_TEST_SECRET_KEY"] = CANARY
+_MOST_BYTES = 1_000_000
 
 # A shell that starts us in the background has Ctrl-C ignored, and what is ignored
 # stays so in every program that we start.  Those that are about Ctrl-C must get it.
@@ -26,3 +36,36 @@ def nothing_is_left() -> Iterator[None]:
     gc.freeze()
     with z_checks():
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test whose output, log or error has the secret of the environment in it."""
+    report: pytest.TestReport = yield
+    told = [f"{title}: {content}" for title, content in report.sections]
+    told.append(str(report.longrepr or ""))
+    if call.when == "call":
+        told += _written(getattr(item, "funcargs", {}).get("tmp_path"))
+    leaks = [each for each in told if CANARY in each]
+    if leaks:
+        report.outcome = "failed"
+        report.longrepr = "the secret of the environment is in:\n" + "\n".join(
+            each.replace(CANARY, "<the secret>")[:2_000] for each in leaks
+        )
+    return report
+
+
+def _written(folder: Any) -> list[str]:
+    """The files that a test has left in its folder, as texts."""
+    if not isinstance(folder, Path):
+        return []
+    texts: list[str] = []
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MOST_BYTES:
+            try:
+                texts.append(f"{path.name}: {path.read_bytes().decode(errors='replace')}")
+            except OSError:
+                continue
+    return texts

@@ -1,7 +1,7 @@
 """Whatever a model's server does wrong has a declared outcome, with and without a combinator.
 
 Every trouble is played over each of the three APIs, byte for byte, to a subagent
-alone, and to `run`, `fan_out` and `reduce`.
+alone, to `run`, `fan_out` and `reduce`, and to every other combinator.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from standby_combinators.fan_out import fan_out
 from standby_combinators.reduce import reduce
 from standby_combinators.run import run
 from tests.agents.chat.asking import APIS, on_every_api, settings
+from tests.combinators.teams import TEAMS, leaves
 from tests.support.model_server import (
     SILENT,
     Answer,
@@ -37,6 +38,7 @@ from tests.support.model_server import (
 )
 from tests.support.model_server_agents import stream_of
 
+DEEP = pytest.mark.deep
 SAID = "SLOW:3"
 WHOLE = "w0 w1 w2"
 SCOUT = Agent("scout", "You are a scout.", idle_timeout=20.0)
@@ -276,3 +278,30 @@ async def test_the_next_turn_after_trouble_is_played(
         result = await scout.ask("and now?")
     assert (result.status, result.output) == ("ok", WHOLE)
     assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("api", "trouble"),
+    [
+        # One API shows it for each combinator; all of them, in the long run.
+        pytest.param(*case.values, id=case.id, marks=() if case.values[0] == "chat" else DEEP)
+        for case in CASES
+    ],
+)
+@pytest.mark.parametrize("name", TEAMS)
+async def test_no_team_takes_trouble_with_a_backend_for_an_answer(
+    name: str, api: str, trouble: Trouble, autojump_clock: MockClock
+) -> None:
+    plays = trouble.plays
+    async with served(api, None if plays is None else lambda asked: plays(api)) as (model, server):
+        report = await TEAMS[name]().ask(SAID, model=model)
+    asked = [turn for turn in leaves(report) if turn.usage.requests]
+    assert asked
+    for turn in asked:
+        kind = turn.error and turn.error.kind
+        # A sibling may have cut it, where the combinator does that.
+        assert (turn.status, kind) == (trouble.status, trouble.kind) or turn.status == "cancelled"
+    if trouble.status != "ok":
+        assert not report.ok
+    if plays is not None:
+        assert len(server.asked) == sum(turn.usage.requests for turn in asked)
