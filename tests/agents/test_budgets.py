@@ -207,3 +207,22 @@ def test_every_word_for_a_model_has_a_price(word: str) -> None:
 def test_what_costs_more_under_nearly_the_same_name_has_no_price_by_mistake() -> None:
     assert price_of("anthropic/claude-opus-4-8-20260401") == price_of("anthropic/claude-opus-4-8")
     assert price_of("anthropic/claude-opus-4-8-fast") is None
+
+
+async def test_dollars_run_out_in_whichever_budget_above_has_the_fewest(
+    autojump_clock: MockClock,
+) -> None:
+    prices = {"acme/*": Price(1.0, 5.0)}
+    run = Budget(Limits(usd=0.0015), name="the run")
+    statuses: dict[str, list[str]] = {}
+    for name, limits in (("wide", Limits(usd=1.0)), ("narrow", Limits(usd=0.0005))):
+        mind = ScriptedSession(
+            [Reply("yes", usage=Usage(output_tokens=100))] * 9, model="acme/large"
+        )
+        team = run.below(limits, name=name)
+        async with spawn(SCOUT, session=mind, budget=team, prices=prices) as scout:
+            results = [await scout.ask("a") for _ in range(3)]
+        statuses[name] = [each.status for each in results]
+    # Each turn costs 0.0005: the run has three, and the narrow one would have one.
+    assert statuses == {"wide": ["ok", "ok", "ok"], "narrow": ["budget"] * 3}
+    assert run.spent.cost_usd == pytest.approx(0.0015)
