@@ -71,30 +71,6 @@ class Report(Result, frozen=True, kw_only=True, repr_omit_defaults=True):
         return self.steps
 
 
-def report(
-    last: Result, steps: tuple[Result, ...], usage: Usage, *, output: str | None = None
-) -> Report:
-    """`last` as the Result of a combinator.
-
-    Args:
-        last: the step that decides how the whole ended.
-        steps: what the whole is made of.
-        usage: of the whole.
-        output: of the whole, when it is not that of `last`.
-    """
-    return Report(
-        agent=last.agent,
-        subagent=last.subagent,
-        output=last.output if output is None else output,
-        messages=last.messages,
-        usage=usage,
-        status=last.status,
-        error=last.error,
-        value=last.value,
-        steps=steps,
-    )
-
-
 def join_outputs(results: tuple[Result, ...], *, numbered: bool = False) -> str:
     """The outputs of `results` as one text, each under its agent's name.
 
