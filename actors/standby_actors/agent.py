@@ -68,6 +68,9 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 PERMISSION_MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 
+DELEGATE = "subagent"
+"""What the tool is called with which an agent has others work for it."""
+
 _check_lifetime = one_of(*LIFETIMES, what="a lifetime")
 _check_context = one_of(*get_args(ContextPolicy), what="a context policy")
 _check_remember = one_of(*get_args(Remember), what="what is remembered")
@@ -186,18 +189,21 @@ def _as_command(value: Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def _as_handoffs(value: Iterable[Agent | str]) -> tuple[Agent | str, ...]:
-    agents = as_tuple(value, "handoffs")
-    for each in agents:
-        if not isinstance(each, (str, Agent)):
-            raise TypeError(f"a handoff goes to an Agent or to the name of one, not to {each!r}")
-    return agents
+    wrong = "a handoff goes to an Agent or to the name of one, not to"
+    return _agents_or_names(value, "handoffs", wrong)
 
 
 def _as_agents(value: Iterable[Agent | str]) -> tuple[Agent | str, ...]:
-    agents = as_tuple(value, "agents")
+    return _agents_or_names(value, "agents", "agents holds Agents and names of some, not")
+
+
+def _agents_or_names(
+    value: Iterable[Agent | str], what: str, wrong: str
+) -> tuple[Agent | str, ...]:
+    agents = as_tuple(value, what)
     for each in agents:
         if not isinstance(each, (str, Agent)):
-            raise TypeError(f"agents holds Agents and names of some, not {each!r}")
+            raise TypeError(f"{wrong} {each!r}")
     return agents
 
 
@@ -361,7 +367,7 @@ class Agent:
 
 def has_others(agent: Agent) -> bool:
     """Whether it may hand over, or delegate."""
-    return bool(agent.handoffs or agent.agents or (agent.tools and "subagent" in agent.tools))
+    return bool(agent.handoffs or agent.agents or (agent.tools and DELEGATE in agent.tools))
 
 
 def agent_of(who: Agent | MindFunction) -> Agent:

@@ -15,19 +15,16 @@ import trio
 
 from .agent import Agent, has_others
 from .errors import ActorCrashed, ActorStopped, AskTimeout
-from .failure import described
 from .ids import next_number
 from .kind import Kind, interruptible
+from .mind import GRACE_SECONDS
 from .reply import VALUE, Reply, resolve
-from .result import ChatMessage, Result, TurnError, failed
+from .result import ChatMessage, Result, TurnError, crash_of, failed
 from .sessions.function import caller_of, read_answer, wrong_answer
 from .usage import Usage
 
 if TYPE_CHECKING:
     from .cell import Cell
-
-GRACE_SECONDS = 1.0
-"""How long a function that was cut may take to let go, before nobody waits for it."""
 
 Cut = Literal["timeout", "aborted", "stopped"]
 # The strongest reason that was given for a cut is the one that is told.
@@ -107,7 +104,7 @@ class Brief:
         # A failing mind is expected work: here its exception becomes a value, as
         # in a session; the cell deals with what is no Exception.
         except Exception as error:
-            return self.failed(_crash(error))
+            return self.failed(crash_of(error))
         if self.cut is not None:
             return self.failed(self.cut)
         try:
@@ -126,9 +123,9 @@ class Brief:
     async def answer(self) -> Result:
         """Its Result, once the actor has ended.
 
-        Only a function that does not let go within :data:`GRACE_SECONDS` after its turn
-        was cut is left, to the block of its owner.  A cancellation cuts the turn, and
-        passes.
+        Only a function that does not let go within
+        :data:`~standby_actors.mind.GRACE_SECONDS` after its turn was cut is left, to the
+        block of its owner.  A cancellation cuts the turn, and passes.
         """
         cell = self.ref
         try:
@@ -137,7 +134,7 @@ class Brief:
         except ActorStopped:
             return self.failed(TurnError("stopped", "closed in mid-turn"))
         except ActorCrashed as error:
-            return self.failed(_crash(error.__cause__ or error))
+            return self.failed(crash_of(error.__cause__ or error))
         except AskTimeout as error:
             # The deadline of an ask that the asker itself is serving.
             return self.failed(TurnError("timeout", str(error), True))
@@ -204,7 +201,3 @@ def begin_brief(owner: Cell[Any], start: BriefStart, task: str) -> Brief:
     brief: Brief = cell.actor
     brief.reply = cell.ask(task)
     return brief
-
-
-def _crash(error: BaseException) -> TurnError:
-    return TurnError("crash", described(error).removesuffix(": ")).with_cause(error)

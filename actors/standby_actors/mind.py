@@ -52,7 +52,6 @@ from .session import (
     Session,
     SessionEvent,
     Steered,
-    Steering,
     TextDelta,
     ThoughtDelta,
     ToolEnded,
@@ -65,6 +64,7 @@ from .usage import NOTHING, Usage
 
 if TYPE_CHECKING:
     from .others import Others, Passed
+    from .subagent import Subagent
 
 CLOSE_SECONDS = 5.0
 """How long export and dispose may take, together."""
@@ -547,21 +547,13 @@ class Mind:
         usage = Usage(turns=1, wall_seconds=now - order.asked_at)
         return failed(self.agent.name, error, subagent=self.id, messages=messages, usage=usage)
 
-    def steer(self, text: str) -> Steering:
-        """Put a word into the turn in flight, whoever is answering in it."""
-        if self.turn is None or self.session is None:
-            return "idle"
-        if self.others is not None and self.others.taker is not None:
-            return self.others.steer(text)
-        return self.session.steer(text)
-
-    def follow_up(self, text: str) -> Steering:
-        """Leave a word for the end of the turn in flight, whoever is answering in it."""
-        if self.turn is None or self.session is None:
-            return "idle"
-        if self.others is not None and self.others.taker is not None:
-            return self.others.follow_up(text)
-        return self.session.follow_up(text)
+    @property
+    def answering(self) -> Session | Subagent | None:
+        """Who is answering in the turn in flight; None without one."""
+        if self.turn is None:
+            return None
+        taker = None if self.others is None else self.others.taker
+        return self.session if taker is None else taker
 
     def cut(self, cut: Cut, why: str) -> bool:
         """End the turn in flight as `cut`; the strongest reason stays."""

@@ -14,7 +14,7 @@ import msgspec
 import trio
 from attrs import define, field
 
-from .agent import Agent, Limits
+from .agent import DELEGATE, Agent, Limits
 from .agent_checks import nearest
 from .budget import Budget
 from .cell import Cell, as_cell
@@ -23,7 +23,7 @@ from .models import ModelError
 from .opening import is_of_model
 from .record import Noted, wall_time
 from .result import Result, TurnError, failed
-from .session import Handoff, MessageEnded, SessionEvent, Steering, Turn
+from .session import Handoff, MessageEnded, SessionEvent, Turn
 from .tools.tool import Tool, ToolContext, ToolOutput, refuse
 from .usage import NOTHING, Usage
 
@@ -39,9 +39,6 @@ MAX_TASKS = 16
 """Tasks of one call of the tool `subagent`."""
 CONCURRENCY = 4
 """Subagents of one mind at work at once, where its agent does not say."""
-DELEGATE = "subagent"
-"""What the tool is called that delegates."""
-
 # Of how it is opened below: a session that was given is one conversation, and the
 # lifetime and the parent are said by us.
 _INHERITED = ("backend", "env", "export_dir", "instructions", "model", "prices", "timeout")
@@ -325,14 +322,6 @@ class Others:
         if mind.recorder is not None:
             more = f": {handoff.message}" if handoff.message else ""
             mind.record(Noted(wall_time(), "handoff", f"{giver.mind.id} to {taker}{more}"))
-
-    def steer(self, text: str) -> Steering:
-        """Put a word into the turn of whoever is answering."""
-        return "idle" if self.taker is None else self.taker.steer(text)
-
-    def follow_up(self, text: str) -> Steering:
-        """Leave a word for the end of that turn."""
-        return "idle" if self.taker is None else self.taker.follow_up(text)
 
     def again(self, life: Others) -> Others:
         """These, for another life: what was said stays known, unless it is to be forgotten."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 
 import msgspec
 
+from .failure import described
 from .usage import NOTHING, Usage
 
 Status = Literal[
@@ -206,6 +207,16 @@ class TurnError(msgspec.Struct, frozen=True, dict=True, repr_omit_defaults=True)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+def crash_of(error: BaseException) -> TurnError:
+    """The crash that `error` is, in words and as its cause.
+
+    Examples:
+        >>> str(crash_of(KeyError("x"))), str(crash_of(ValueError()))
+        ("crash: KeyError: 'x'", 'crash: ValueError')
+    """
+    return TurnError("crash", described(error).removesuffix(": ")).with_cause(error)
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -431,11 +431,13 @@ class Subagent:
         "queued" if it was taken, "idle" if no turn is in flight, "unsupported" if
         its session cannot.  A word that was not read when the turn ends is gone.
         """
-        return self._mind.steer(text)
+        mind = self._mind.answering
+        return "idle" if mind is None else mind.steer(text)
 
     def follow_up(self, text: str) -> Steering:
         """Leave a word for the end of the turn in flight, which then goes on with it."""
-        return self._mind.follow_up(text)
+        mind = self._mind.answering
+        return "idle" if mind is None else mind.follow_up(text)
 
     def stop(self) -> None:
         """Cut the turn in flight; this one and every later ask end `stopped`.  One way.

@@ -134,10 +134,7 @@ async def fan_out(
         TypeError: a member cannot be asked; nothing was spawned.
         ModelError: there is no model to ask.
     """
-    members, tasks = _paired(agent, tasks)
-    check_count(concurrency, "branches at a time")
-    at_least(1, "answers")(None, None, quorum)
-    enough = _enough(quorum, first, len(tasks)) if tasks else None
+    members, tasks, enough = _checked(agent, tasks, concurrency, quorum, first)
     async with open_stage(**options) as stage:
         return await _Branches(stage, members, tasks, concurrency, fail_fast, enough, first).play()
 
@@ -191,10 +188,7 @@ async def open_fan_out(
 
     Args and raises: see :func:`fan_out`.
     """
-    members, tasks = _paired(agent, tasks)
-    check_count(concurrency, "branches at a time")
-    at_least(1, "answers")(None, None, quorum)
-    enough = _enough(quorum, first, len(tasks)) if tasks else None
+    members, tasks, enough = _checked(agent, tasks, concurrency, quorum, first)
     # Room for all: a branch never waits for whoever reads.
     landed, landing = trio.open_memory_channel[int](len(tasks))
     async with open_stage(**options) as stage, trio.open_nursery() as nursery:
@@ -317,6 +311,20 @@ class _Branches:
             shown = tuple(results[place] for place in sorted(self.good[: self.enough]))
         output = shown[0].output if len(results) == 1 else join_outputs(shown)
         return self.stage.report(deciding, results, output=output)
+
+
+def _checked(
+    agent: Member | Sequence[Member],
+    tasks: Sequence[str] | str,
+    concurrency: int,
+    quorum: int | None,
+    first: bool,
+) -> tuple[Sequence[Asked], Sequence[str], int | None]:
+    """Who plays, what they are asked, and how many answers are enough."""
+    members, tasks = _paired(agent, tasks)
+    check_count(concurrency, "branches at a time")
+    at_least(1, "answers")(None, None, quorum)
+    return members, tasks, _enough(quorum, first, len(tasks)) if tasks else None
 
 
 def _paired(

@@ -20,7 +20,7 @@ from standby_actors.errors import (
     MailboxFull,
 )
 from standby_actors.failure import described
-from standby_actors.result import Result, TurnError, failed, succeeded
+from standby_actors.result import Result, TurnError, crash_of, failed, succeeded
 from standby_actors.subagent import Subagent
 from standby_actors.usage import NOTHING, Usage
 
@@ -134,7 +134,7 @@ def roster(members: Mapping[str, Asked]) -> str:
     return "\n".join(lines)
 
 
-def spent_by(member: Askable) -> Usage:
+def spent_by(member: object) -> Usage:
     """All that `member` has spent so far; nothing, if it does not say."""
     usage = getattr(member, "usage", NOTHING)
     return usage if isinstance(usage, Usage) else NOTHING
@@ -188,4 +188,4 @@ def _why(error: Exception) -> TurnError:
         case MailboxFull():
             return TurnError("mailbox_full", said, True).with_cause(error)
         case _:
-            return TurnError("crash", described(error).removesuffix(": ")).with_cause(error)
+            return crash_of(error)

@@ -25,10 +25,11 @@ from standby_actors.failure import described
 from standby_actors.models import ModelError, default_model
 from standby_actors.nursery import open_nursery
 from standby_actors.opening import api_of, is_of_model
-from standby_actors.result import Result, TurnError, failed
+from standby_actors.result import Result, TurnError, crash_of, failed
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
+from .member import spent_by
 from .opened import OpenedModels
 from .options import AgentLike, Options, Player
 from .signal import Signal
@@ -206,16 +207,15 @@ class AgentPool:
         signal = signal or self._signal
         if signal is None:
             return self.trail.record(await self._turn(cast, task, key, None))
-        who = cast
         return await self._under(
-            signal, cast.agent.name, lambda cut: self._turn(who, task, key, cut)
+            signal, cast.agent.name, lambda cut: self._turn(cast, task, key, cut)
         )
 
     def _cast(self, agent: AgentLike) -> _Cast:
         """What is worked out once of `agent`, which may play many turns."""
         options = self._options
         is_whole = all(options.get(each) is None for each in ("spawn", "export_dir", "budget"))
-        cast = _Cast(agent, self._lifetime, options.get("timeout"), is_whole)
+        cast = _Cast(agent, self._lifetime, self.timeout, is_whole)
         if len(self._casts) >= _CASTS_KEPT:
             # Closures are new each time, and so would be kept for ever.
             self._casts.clear()
@@ -434,7 +434,7 @@ class AgentPool:
                 key=key,
                 lifetime=lifetime,
                 model=model,
-                timeout=options.get("timeout"),
+                timeout=self.timeout,
                 export_dir=options.get("export_dir"),
                 budget=options.get("budget"),
                 prices=options.get("prices"),
@@ -462,7 +462,7 @@ class AgentPool:
         self, player: Player, task: str, key: str, name: str, cut: _Cut | None
     ) -> Result:
         emit("turn.began", player.id, key=key)
-        before = _spent(player)
+        before = spent_by(player)
         result: Result | None = None
         playing = nullcontext() if self._switch is None else self._switch.playing(player.id)
         try:
@@ -473,7 +473,7 @@ class AgentPool:
             return result
         except trio.Cancelled:
             # It costs what it has cost, whoever cut it.
-            usage = _spent(player).delta(before)
+            usage = spent_by(player).delta(before)
             result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
             raise
         except (ActorStopped, ModelError):
@@ -487,15 +487,7 @@ class AgentPool:
             return result
         finally:
             # Also when it is cut: who shows what is going on must see it end.
-            usage = NOTHING if result is None else result.usage
-            emit(
-                "turn.ended",
-                player.id,
-                key=key,
-                status="crashed" if result is None else result.status,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-            )
+            tell_end(player.id, key, result)
 
     def _was_cut(self, fail: Callable[[TurnError], Result], cut: _Cut | None) -> Result:
         """Record a turn that was cancelled, or hand it to the signal that has done it."""
@@ -513,10 +505,17 @@ class AgentPool:
         return self._nursery
 
 
-def _spent(player: Player) -> Usage:
-    """All that `player` has spent; nothing, if it does not say."""
-    spent = getattr(player, "usage", NOTHING)
-    return spent if isinstance(spent, Usage) else NOTHING
+def tell_end(who: str, key: str, result: Result | None) -> None:
+    """Tell of the end of a turn of `who`; None for one that has no Result."""
+    usage = NOTHING if result is None else result.usage
+    emit(
+        "turn.ended",
+        who,
+        key=key,
+        status="crashed" if result is None else result.status,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+    )
 
 
 def _not_started(agent: Agent, error: Exception) -> Result:
@@ -530,8 +529,8 @@ def _closed(kept: _Kept) -> Result:
 
 
 def _crashed(name: str, player: Player, error: Exception, before: Usage = NOTHING) -> Result:
-    why = TurnError("crash", _sentence(error)).with_cause(_first(error))
-    return failed(name, why, subagent=player.id, usage=_spent(player).delta(before))
+    usage = spent_by(player).delta(before)
+    return failed(name, crash_of(_first(error)), subagent=player.id, usage=usage)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -19,7 +19,7 @@ from standby_actors.usage import total
 
 from .member import Askable, Asked, Member, answer_of, member_of, name_of, spent_by
 from .options import AgentLike, Options
-from .pool import AgentPool, Held
+from .pool import AgentPool, Held, tell_end
 from .signal import Signal
 from .trail import Report
 
@@ -218,14 +218,7 @@ class Stage:
                 why = error or TurnError("cancelled", "cut from outside")
                 result = failed(name, why, usage=spent_by(member).delta(before))
             self.pool.trail.record(result)
-            emit(
-                "turn.ended",
-                name,
-                key=key,
-                status=result.status,
-                input_tokens=result.usage.input_tokens,
-                output_tokens=result.usage.output_tokens,
-            )
+            tell_end(name, key, result)
         return result
 
 

@@ -17,10 +17,10 @@ from standby_actors.agent import Agent
 from standby_actors.session import Memory, ToolEnded
 from standby_actors.sessions.acp import open_acp
 from standby_actors.sessions.stdio import StdioSession
-from tests.support.clis import EVERY_TIME, each_of, installed
-from tests.support.coding_agents import KINDS, PROMPT, SLOW, Heard, Kind, converse
+from tests.support.clis import EVERY_TIME, each_of
+from tests.support.coding_agents import KINDS, PROMPT, SLOW, Heard, Kind, converse, settings
 from tests.support.model_server_agents import AgentServer, agent_server
-from tests.support.trees import SPOT, host, new_spot, spotted, wait_until_gone
+from tests.support.trees import host, new_spot, spotted, wait_until_gone
 
 pytestmark = pytest.mark.clis
 
@@ -36,19 +36,6 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 quick_to_start = pytest.mark.parametrize(
     "kind", each_of(name for name in KINDS if name != "opencode"), indirect=True
 )
-
-
-def settings(kind: Kind, server: str, home: Path, spot: str) -> dict[str, Any]:
-    """How a coding agent is opened, in a home of its own."""
-    how: dict[str, Any] = {
-        "command": [str(installed(kind.name)), *kind.arguments],
-        "cwd": str(home),
-        "env": {"PATH": os.environ["PATH"], "HOME": str(home)},
-        **kind.more,
-        **kind.at(server, home),
-    }
-    how["set_env"] = {**how.get("set_env", {}), SPOT: spot}
-    return how
 
 
 @asynccontextmanager

@@ -21,9 +21,8 @@ from standby_actors.sessions.backends import CodingAgent
 from standby_actors.sessions.stdio import StdioSession
 from standby_actors.subagent import Subagent, spawn, subagent
 from standby_supervision import child, open_supervisor
-from tests.agents.test_real_clis import settings
 from tests.support.clis import each_of
-from tests.support.coding_agents import KINDS, PROMPT, Kind
+from tests.support.coding_agents import KINDS, PROMPT, Kind, settings
 from tests.support.model_server_agents import AgentServer, agent_server
 from tests.support.trees import new_spot, spotted, wait_until_gone
 

@@ -190,14 +190,17 @@ async def test_a_signal_below_leaves_the_one_above_as_it_is() -> None:
         assert later.is_set
 
 
+class Slow(Actor):
+    """Answers, and takes its time."""
+
+    async def receive(self, message: str) -> str:
+        await trio.sleep(10)
+        return message
+
+
 async def test_a_borrowed_member_is_cut_and_lives_on(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    class Slow(Actor):
-        async def receive(self, message: str) -> str:
-            await trio.sleep(10)
-            return message
-
     signal = Signal()
     session = ScriptedSession([Reply("late", seconds=10, usage=Usage(input_tokens=7)), "again"])
     async with open_nursery() as nursery, spawn(SCOUT, session=session) as subagent:
@@ -220,11 +223,6 @@ async def test_a_borrowed_member_is_cut_and_lives_on(
 async def test_the_time_for_a_turn_holds_for_who_is_borrowed_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    class Slow(Actor):
-        async def receive(self, message: str) -> str:
-            await trio.sleep(10)
-            return message
-
     async with open_nursery() as nursery:
         done = await chain([nursery.spawn(Slow)], "x", timeout=2)
     assert (done.status, str(done.error)) == ("timed_out", "timeout: timed out after 2 s")

@@ -26,8 +26,7 @@ from standby_actors.process import open_process
 from standby_actors.session import Memory, Session
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Closed, Subagent, reset_ids
-from tests.agents.test_real_clis import settings
-from tests.support.coding_agents import KINDS
+from tests.support.coding_agents import KINDS, settings
 from tests.support.model_server_agents import AgentServer, agent_server
 from tests.support.trees import SPOT, host, new_spot, spotted, wait_until_gone
 
@@ -121,10 +120,10 @@ async def test_two_that_are_left_open_are_closed_by_the_block_that_owns_them(
 
 
 HOST = """
-import sys, threading
+import sys
 import trio
 import standby
-from standby import Agent, open_nursery
+from standby import open_nursery
 from pathlib import Path
 from types import SimpleNamespace
 from tests.reliability.test_closes_of_programs import agent_of

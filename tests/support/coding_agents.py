@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -17,6 +18,9 @@ from standby_actors.sessions.claude import open_claude
 from standby_actors.sessions.codex import open_codex
 from standby_actors.sessions.pi import open_pi
 from standby_actors.sessions.stdio import StdioSession
+
+from .clis import installed
+from .trees import SPOT
 
 WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 PROMPT = "Be short."
@@ -204,6 +208,19 @@ class Heard:
         if isinstance(event, TextDelta) and self.at_text is not None:
             act, self.at_text = self.at_text, None
             self.answers.append(act(self.session))
+
+
+def settings(kind: Kind, server: str, home: Path, spot: str) -> dict[str, Any]:
+    """How a coding agent is opened, in a home of its own."""
+    how: dict[str, Any] = {
+        "command": [str(installed(kind.name)), *kind.arguments],
+        "cwd": str(home),
+        "env": {"PATH": os.environ["PATH"], "HOME": str(home)},
+        **kind.more,
+        **kind.at(server, home),
+    }
+    how["set_env"] = {**how.get("set_env", {}), SPOT: spot}
+    return how
 
 
 async def converse(kind: Kind, session: StdioSession) -> list[tuple[Turn, Heard]]:

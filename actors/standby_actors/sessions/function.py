@@ -12,8 +12,7 @@ import trio
 from attrs import define, field
 
 from ..agent import MindFunction
-from ..failure import described
-from ..result import Attachment, ChatMessage, TurnError
+from ..result import Attachment, ChatMessage, TurnError, crash_of
 from ..session import (
     Capabilities,
     OnEvent,
@@ -76,8 +75,7 @@ class FunctionSession(Conversation):
         # A failing mind is expected work: here its exception becomes a value,
         # as the cell makes one of an actor's.
         except Exception as error:
-            message = described(error).removesuffix(": ")
-            return Turn("", tuple(messages), TurnError("crash", message).with_cause(error))
+            return Turn("", tuple(messages), crash_of(error))
         finally:
             self.scope = None
         if scope.cancelled_caught:
