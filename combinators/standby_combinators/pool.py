@@ -26,6 +26,7 @@ from standby_actors.models import ModelError, default_model
 from standby_actors.nursery import open_nursery
 from standby_actors.opening import api_of, is_of_model
 from standby_actors.result import Result, TurnError, crash_of, failed
+from standby_actors.subagent import Subagent
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
@@ -450,7 +451,9 @@ class AgentPool:
         stop = getattr(player, "stop", None)
         if self._switch is not None and stop is not None:
             is_kept = resolve_lifetime(lifetime, agent)[0] != "task"
-            stack.enter_context(self._switch.standing(player.id, stop, is_kept=is_kept))
+            whole = player if isinstance(player, Subagent) else None
+            standing = self._switch.standing(player.id, stop, is_kept=is_kept, subagent=whole)
+            stack.enter_context(standing)
 
     async def _end(self, many: list[_Kept]) -> None:
         for kept in many:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 import trio
 from attrs import define, field
 
+from standby_actors.session import Steering
+from standby_actors.subagent import Subagent
+
 from .signal import Signal
 
 
@@ -18,6 +21,8 @@ class Standing:
     stop: Callable[[], object]
     is_kept: bool
     """It lives on between its turns: then it is down while it plays none."""
+    subagent: Subagent | None = None
+    """None for what is no whole subagent, which can be stopped and nothing else."""
     turns: int = 0
     """Turns in flight."""
     is_gone: bool = False
@@ -35,7 +40,7 @@ class Standing:
 
 
 class StopSwitch:
-    """Stops single subagents by their ids, or all: give it to a combinator as `switch=`.
+    """Stops, cuts or steers single subagents by their ids: give it to a combinator as `switch=`.
 
     ``switch = stop_switch()``, ``fan_out(scout, files, switch=switch)``, and from
     anywhere else ``await switch.one("scout#2")``.
@@ -59,6 +64,28 @@ class StopSwitch:
     def ids(self) -> tuple[str, ...]:
         """Those who can be stopped now, oldest first."""
         return tuple(self._there)
+
+    def interrupt(self, id: str) -> bool:  # noqa: A002 - as a subagent has it
+        """Cut the turn that `id` is playing, which ends `stopped`; its later ones are played.
+
+        False if it is not there, or plays none that can be cut.
+        """
+        subagent = self._subagent(id)
+        return subagent is not None and subagent.interrupt()
+
+    def steer(self, id: str, text: str) -> Steering | None:  # noqa: A002 - as above
+        """Put a word into the turn that `id` is playing, as `Subagent.steer`.
+
+        None if it is not there.
+        """
+        subagent = self._subagent(id)
+        if subagent is None:
+            return "unsupported" if id in self._there else None
+        return subagent.steer(text)
+
+    def _subagent(self, id: str) -> Subagent | None:  # noqa: A002 - as above
+        standing = self._there.get(id)
+        return None if standing is None else standing.subagent
 
     async def one(self, id: str) -> bool:  # noqa: A002 - as a subagent has it
         """Stop the subagent called `id`; False if there is none, or no longer.
@@ -91,6 +118,7 @@ class StopSwitch:
         stop: Callable[[], object],
         *,
         is_kept: bool = False,
+        subagent: Subagent | None = None,
     ) -> Generator[Standing]:
         """Let the subagent called `id` be stopped while the block is open; for who spawns.
 
@@ -98,8 +126,9 @@ class StopSwitch:
             id: of the subagent.
             stop: ends its turn as `stopped`, and those to come; neither waits nor raises.
             is_kept: whether it lives on between its turns.
+            subagent: who can be interrupted and steered as well.
         """
-        standing = self._there[id] = Standing(stop, is_kept)
+        standing = self._there[id] = Standing(stop, is_kept, subagent)
         try:
             yield standing
         finally:

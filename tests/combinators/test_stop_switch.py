@@ -188,3 +188,57 @@ async def test_a_stand_in_that_can_be_stopped_is(autojump_clock: trio.testing.Mo
         nursery.start_soon(after, 1, switch.one, "slow#1")
         report = await fan_out(slow, ["a", "b"], switch=switch, spawn=spawner)
     assert [step.status for step in report.steps] == ["stopped", "ok"]
+
+
+async def test_one_turn_is_cut_and_the_next_of_the_same_subagent_is_played(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    switch = stop_switch()
+    cut: list[bool] = []
+
+    async def cut_it() -> None:
+        cut.append(switch.interrupt("slow#1"))
+
+    async with heard(), open_stage(switch=switch, lifetime="workflow") as stage:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(after, 1, cut_it)
+            first = await stage.turn(slow, "a")
+        assert not switch.interrupt("slow#1")
+        second = await stage.turn(slow, "b")
+    assert cut == [True]
+    assert (first.status, second.status) == ("stopped", "ok")
+    assert first.subagent == second.subagent == "slow#1"
+    assert not switch.interrupt("slow#1")
+
+
+async def test_a_word_reaches_the_subagent_that_it_is_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    switch = stop_switch()
+    became: list[object] = []
+
+    async def say() -> None:
+        # A function takes no word in the middle of its call, and says so.
+        became.append(switch.steer("slow#1", "faster"))
+        became.append(switch.steer("slow#7", "faster"))
+
+    async with heard(), trio.open_nursery() as nursery:
+        nursery.start_soon(after, 1, say)
+        report = await fan_out(slow, ["a"], switch=switch)
+    assert report.ok
+    assert became == ["unsupported", None]
+
+
+async def test_a_call_that_nobody_watches_can_be_stopped_and_no_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    switch = stop_switch()
+    became: list[object] = []
+
+    async def try_it() -> None:
+        became.extend([switch.interrupt("slow#1"), switch.steer("slow#1", "faster")])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(after, 1, try_it)
+        await fan_out(slow, ["a"], switch=switch)
+    assert became == [False, "unsupported"]
