@@ -432,6 +432,7 @@ class Others:
         self, agent: Agent, lifetime: Any
     ) -> tuple[Subagent, None] | tuple[None, TurnError]:
         """A subagent of `agent` below; or why there is none."""
+        from .process import CannotRun
         from .sessions.stdio import StartFailed
         from .subagent import OutOfBudget, SubagentStart, start_in
         from .tools.mcp_config import McpError
@@ -454,7 +455,7 @@ class Others:
         except OutOfBudget as error:
             return None, TurnError("budget", str(error)).with_cause(error)
         # What may keep one from being opened; the rest is a bug, and the cell's.
-        except (ModelError, StartFailed, McpError, ValueError, OSError) as error:
+        except (ModelError, StartFailed, CannotRun, McpError, ValueError, OSError) as error:
             why = TurnError("start_failed", f"{agent.name} did not start: {described(error)}")
             return None, why.with_cause(error)
 

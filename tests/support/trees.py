@@ -21,9 +21,9 @@ def new_spot() -> str:
     return secrets.token_hex(8)
 
 
-def spotted(spot: str) -> list[int]:
-    """The processes whose environment carries `spot`, the dead left out."""
-    wanted = f"{SPOT}={spot}".encode()
+def spotted(spot: str, variable: str = SPOT) -> list[int]:
+    """The processes whose environment carries `spot` in `variable`, the dead left out."""
+    wanted = f"{variable}={spot}".encode()
     found: list[int] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -50,14 +50,14 @@ def parent_of(pid: int) -> int:
     return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
 
 
-def wait_until_gone(spot: str, seconds: float) -> float:
-    """Wait until nothing carries `spot`; the seconds that it took.
+def wait_until_gone(spot: str, seconds: float, variable: str = SPOT) -> float:
+    """Wait until nothing carries `spot` in `variable`; the seconds that it took.
 
     Raises:
         AssertionError: something is alive after `seconds`; it was killed.
     """
     began = time.monotonic()
-    while left := spotted(spot):
+    while left := spotted(spot, variable):
         if time.monotonic() - began > seconds:
             names = [Path("/proc", str(pid), "cmdline") for pid in left]
             told = [name.read_bytes() for name in names if name.exists()]

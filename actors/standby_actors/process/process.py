@@ -25,6 +25,7 @@ import msgspec
 import trio
 from attrs import define, field
 
+from ..agent_checks import nearest
 from .environment import child_environment
 from .nursed import beside
 
@@ -36,6 +37,8 @@ START_SECONDS = 30.0
 BURY_SECONDS = 3.0
 """How long a launcher may take to end, once all is done."""
 
+_NEAR = 0.7
+"""How alike a name must be to be told: among all programs of a machine there is always one."""
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -464,8 +467,23 @@ def _find(program: str, env: Mapping[str, str], cwd: str | Path | None) -> str:
         return os.path.abspath(path)
     found = shutil.which(program, path=env.get("PATH", os.defpath))
     if found is None:
-        raise CannotRun(program, "it is not on the PATH; install it, or give its path")
+        near = nearest(program, _programs(env.get("PATH", os.defpath)), _NEAR)
+        there = f", where the nearest name is {near!r}" if near else ""
+        raise CannotRun(program, f"it is not on the PATH{there}; install it, or give its path")
     return os.path.abspath(found)
+
+
+def _programs(path: str) -> set[str]:
+    """The names of what may be run from the directories of `path`."""
+    names: set[str] = set()
+    for directory in path.split(os.pathsep):
+        with suppress(OSError):
+            names.update(each.name for each in os.scandir(directory or ".") if _may_run(each))
+    return names
+
+
+def _may_run(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file() and os.access(entry.path, os.X_OK)
 
 
 def end_marked(mark: str, seconds: float = 5.0) -> None:
