@@ -23,6 +23,8 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
+from standby_supervision.owner import is_dead, pid_namespace, started_at
+
 from .errors import UnsafeFolder
 
 ENTRY_LIMIT = 16 * 1024
@@ -30,8 +32,6 @@ ENTRY_LIMIT = 16 * 1024
 TITLE_LIMIT = 200
 """Characters of a program's title."""
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.(?:sock|json|new)")
-_PROC = Path("/proc")
-_HAS_PROC = (_PROC / "self/stat").exists()
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Program:
     def is_listed(self) -> bool:
         """Whether its socket is still there, and its process too."""
         with open_folder(create=False) as folder:
-            if folder is None or _is_dead(self.entry.pid, self.entry.started, self.entry.namespace):
+            if folder is None or is_dead(self.entry.pid, self.entry.started, self.entry.namespace):
                 return False
             return f"{self.stem}.json" in os.listdir(folder)
 
@@ -139,8 +139,8 @@ def new_entry(title: str | None) -> tuple[str, Entry]:
     pid = os.getpid()
     entry = Entry(
         pid=pid,
-        started=_started(pid) or 0,
-        namespace=_namespace(),
+        started=started_at(pid) or 0,
+        namespace=pid_namespace(),
         opened=time.time(),
         title=(title if title is not None else _own_title())[:TITLE_LIMIT],
         token=secrets.token_urlsafe(32),
@@ -153,7 +153,7 @@ def address(folder: int, stem: str) -> str:
 
     An address may have 107 bytes only, and the folder's path may be longer.
     """
-    near = f"/proc/self/fd/{folder}" if _HAS_PROC else str(folder_path())
+    near = f"/proc/self/fd/{folder}" if Path("/proc/self/fd").exists() else str(folder_path())
     return f"{near}/{stem}.sock"
 
 
@@ -204,7 +204,7 @@ def sweep(folder: int) -> list[str]:
         if match is None:
             continue
         pid, started, namespace = (int(match[group]) for group in (1, 2, 3))
-        if _is_dead(pid, started, namespace):
+        if is_dead(pid, started, namespace):
             remove(folder, name.rpartition(".")[0])
         else:
             kept.append(name)
@@ -229,39 +229,6 @@ def _read_entry(folder: int, name: str) -> Entry | None:
             return msgspec.json.decode(stream.read(ENTRY_LIMIT), type=Entry)
         except msgspec.DecodeError:
             return None
-
-
-def _is_dead(pid: int, started: int, namespace: int) -> bool:
-    if namespace != _namespace():
-        return False  # numbers of another container, which say nothing here
-    now = _started(pid)
-    return now is None or (started != 0 and now != started)
-
-
-def _started(pid: int) -> int | None:
-    """When a process started, in clock ticks; 0 where nobody says, None where it has ended."""
-    try:
-        # Its name stands in parentheses, and may have any character in it.
-        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        if _HAS_PROC:
-            return None
-    else:
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return 0
-
-
-def _namespace() -> int:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return 0
 
 
 def _own_title() -> str:

@@ -1,0 +1,113 @@
+"""What a store holds and what it is asked: runs, their events, and who owns them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from standby_supervision.owner import Owner
+
+
+class NewEvent(msgspec.Struct, frozen=True):
+    """Something to be kept: what happened, and its details as a JSON object."""
+
+    kind: str
+    """As in "turn.ended"."""
+    data: bytes
+    """UTF-8, one JSON object."""
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """Something that a store has acknowledged, and keeps as it is for ever."""
+
+    position: int
+    """Its place among all events of the store, from 1.  In SQLite without gaps."""
+    run: str
+    seq: int
+    """Its place among the events of its run, from 1, without gaps."""
+    epoch: int
+    """Under which owner of the run it was written, from 1."""
+    at: float
+    """Seconds since the epoch, on the clock of who wrote it."""
+    kind: str
+    data: bytes
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """A run, as a store lists it."""
+
+    run: str
+    """Its id."""
+    workspace: str
+    """The resolved path of the workspace that it belongs to."""
+    name: str
+    created: float
+    """Seconds since the epoch."""
+    epoch: int
+    """How many owners it has had."""
+    owner: Owner | None
+    """Whoever works on it; None once it was given back."""
+    renewed: float
+    """When the owner last said that it lives, in seconds since the epoch."""
+    state: str
+    """As its last event that named one has left it."""
+    last: int
+    """The `seq` of its last event."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Keep `events` as the next of `run`, if its owner is still that of `epoch`."""
+
+    run: str
+    epoch: int
+    at: float
+    events: tuple[NewEvent, ...]
+    state: str | None = None
+    """How the run is listed from then on; None as before."""
+
+
+class Create(msgspec.Struct, frozen=True):
+    """Make a run, with its first events, and own it: it is there whole or not at all."""
+
+    run: str
+    workspace: str
+    name: str
+    owner: Owner
+    at: float
+    events: tuple[NewEvent, ...]
+    state: str
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Own `run` from now on, if nobody has since it was looked at.
+
+    That it was decided from a row with epoch `seen` is what makes one of two
+    who claim at once the winner.
+    """
+
+    run: str
+    seen: int
+    owner: Owner
+    at: float
+    events: tuple[NewEvent, ...] = ()
+    state: str | None = None
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """Say that the owner of `epoch` lives."""
+
+    run: str
+    epoch: int
+    at: float
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Own `run` no longer."""
+
+    run: str
+    epoch: int
+    at: float
+
+
+Command: TypeAlias = Append | Create | Claim | Renew | Release

@@ -1,0 +1,240 @@
+"""A store takes events from many, and acknowledges each once it is on the disk.
+
+Whoever appends waits for a transaction that has been synced; all who ask while one is
+being written share the next (group commit), so that a hundred waiting cost little more
+than one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import trio
+from attrs import define, field
+
+from standby_actors.process.nursed import beside
+
+from .backend import Backend, Outcome
+from .errors import StoreBusy, StoreClosed, StoreError
+from .records import Append, Command, NewEvent, RunRow, StoredEvent
+from .sqlite import SqliteBackend
+
+T = TypeVar("T")
+
+BATCH = 1_000
+"""Commands of one transaction at most."""
+WAITING = 100_000
+"""Commands that may wait to be written, before more are refused."""
+LINGER = 30.0
+"""Seconds that the end of a store waits for what was accepted to be written."""
+PAGE = 1_000
+"""Events that are read at once."""
+
+StoreUrl: TypeAlias = Path | str
+"""A file, or the address of a PostgreSQL database as in "postgresql://host/name"."""
+
+
+@define(eq=False)
+class Receipt:
+    """Stands for a command that was handed in; it is settled once, with the sync."""
+
+    command: Command
+    outcome: Outcome | None = None
+    settled: trio.Event = field(factory=trio.Event)
+
+    async def wait(self) -> int:
+        """The last `seq` of the run, or the new epoch, once it is on the disk.
+
+        Cancelled, it leaves the command: that is written all the same.
+
+        Raises:
+            StoreError: it was not written, and nothing of it is there.
+        """
+        await self.settled.wait()
+        if isinstance(self.outcome, StoreError):
+            raise self.outcome
+        assert self.outcome is not None
+        return self.outcome
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell whoever waits; for the store."""
+        self.outcome = outcome
+        self.settled.set()
+
+
+class Store:
+    """Append-only events of runs, and who owns each run; see :func:`open_store`.
+
+    Args:
+        backend: the database.
+        inline: call it where one stands, and not in threads: for tests under a virtual
+            clock, which would not wait for a thread.
+    """
+
+    def __init__(self, backend: Backend, *, inline: bool = False) -> None:
+        self._backend = backend
+        self._inline = inline
+        self._waiting: list[Receipt] = []
+        self._woken = trio.Event()
+        self._is_closing = False
+        # One connection, one call at a time; askers are served in order.
+        self._turn = trio.CapacityLimiter(1)
+
+    @property
+    def where(self) -> str:
+        """Its file or server, without a password."""
+        return self._backend.where
+
+    def submit(self, command: Command) -> Receipt:
+        """Hand `command` in, to be written with the next transaction; waits for nothing.
+
+        Commands are written in the order of their handing in.
+
+        Raises:
+            StoreClosed: the store's block was left.
+            StoreBusy: 100,000 commands are waiting already.
+        """
+        if self._is_closing:
+            raise StoreClosed(self.where, "is closed, and takes nothing any more")
+        if len(self._waiting) >= WAITING:
+            raise StoreBusy(self.where, f"{WAITING} commands wait to be written")
+        receipt = Receipt(command)
+        self._waiting.append(receipt)
+        self._woken.set()
+        return receipt
+
+    async def append(
+        self, run: str, epoch: int, events: Iterable[NewEvent], *, state: str | None = None
+    ) -> int:
+        """Keep `events` as the next of `run`; their last `seq`, once all are on the disk.
+
+        All of them or none.  Cancelled while they are being written, they are kept.
+
+        Raises:
+            Fenced: the run has another owner since.
+            StoreError: they could not be written.
+        """
+        return await self.submit(Append(run, epoch, time.time(), tuple(events), state)).wait()
+
+    async def read(self, run: str, after: int = 0) -> list[StoredEvent]:
+        """All acknowledged events of `run` whose `seq` is above `after`, in order."""
+        found: list[StoredEvent] = []
+        while True:
+            page = await self._call(partial(self._backend.events, run, after, PAGE))
+            found += page
+            if len(page) < PAGE:
+                return found
+            after = page[-1].seq
+
+    async def read_all(self, after: int = 0, limit: int = PAGE) -> list[StoredEvent]:
+        """Up to `limit` acknowledged events of all runs, in the order of the store.
+
+        Args:
+            after: the `position` of the last that one has: a cursor.
+            limit: of events.
+        """
+        return await self._call(lambda: self._backend.events(None, after, limit))
+
+    async def runs(self, workspace: str | None = None) -> list[RunRow]:
+        """The runs of a workspace, or of all, the newest first."""
+        return await self._call(lambda: self._backend.rows(workspace))
+
+    async def run(self, run: str) -> RunRow | None:
+        """One run; None if there is none of that id."""
+        return await self._call(lambda: self._backend.row(run))
+
+    async def serve(self) -> None:
+        """Write what is handed in, until the store closes; for :func:`open_store`."""
+        while True:
+            while not self._waiting:
+                if self._is_closing:
+                    return
+                self._woken = trio.Event()
+                await self._woken.wait()
+            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            await self._write(batch)
+
+    async def _write(self, batch: list[Receipt]) -> None:
+        commands = [receipt.command for receipt in batch]
+        try:
+            outcomes = await self._call(lambda: self._backend.apply(commands))
+        except StoreError as error:
+            # Whoever waits has an error of his own: a traceback is not to be shared.
+            outcomes = [type(error)(error.where, error.detail) for _ in batch]
+        for receipt, outcome in zip(batch, outcomes, strict=True):
+            receipt.settle(outcome)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        if self._inline:
+            await trio.lowlevel.checkpoint()
+            return work()
+        # Not to be abandoned: the connection is in use until it is done, which
+        # the time that one waits for a lock bounds.
+        return await trio.to_thread.run_sync(work, limiter=self._turn)
+
+    async def open(self) -> None:
+        """Connect; for :func:`open_store`."""
+        await self._call(self._backend.open)
+
+    def refuse(self) -> None:
+        """Take nothing any more; what was handed in is still written."""
+        self._is_closing = True
+        self._woken.set()
+
+    async def close(self) -> None:
+        """Disconnect; whoever still waits is told that it was not written."""
+        for receipt in self._waiting:
+            receipt.settle(StoreClosed(self.where, "was closed before this was written"))
+        self._waiting.clear()
+        await self._call(self._backend.close)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.where}>"
+
+
+@asynccontextmanager
+async def open_store(
+    where: StoreUrl | None, *, inline: bool = False, busy_seconds: float = 5.0
+) -> AsyncGenerator[Store]:
+    """A store for the length of a block; leaving it writes what was handed in.
+
+    Args:
+        where: a file, which is made where it is not there; the address of a PostgreSQL
+            database ("postgresql://…"); None for one in memory.
+        inline: work where one stands and not in threads, for tests under a virtual clock.
+        busy_seconds: how long one waits for others who write.
+
+    Raises:
+        StoreError: it cannot be opened; nothing was changed.
+    """
+    store = Store(_backend(where, busy_seconds), inline=inline)
+    await store.open()
+    try:
+        async with beside() as nursery:
+            # Whatever ends the block, what was accepted is written: in a scope that
+            # nobody outside can cancel, and that ends by itself.
+            writing = trio.CancelScope(shield=True)
+            nursery.start_soon(_serve, store, writing)
+            try:
+                yield store
+            finally:
+                store.refuse()
+                writing.deadline = trio.current_time() + LINGER
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + LINGER):
+            await store.close()
+
+
+async def _serve(store: Store, scope: trio.CancelScope) -> None:
+    with scope:
+        await store.serve()
+
+
+def _backend(where: StoreUrl | None, busy_seconds: float) -> Backend:
+    path = None if where is None else Path(where)
+    return SqliteBackend(path, busy_seconds=busy_seconds)
