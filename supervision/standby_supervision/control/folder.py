@@ -23,8 +23,7 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
-from standby_supervision.owner import is_dead, pid_namespace, started_at
-
+from ..owner import is_dead, pid_namespace, started_at
 from .errors import UnsafeFolder
 
 ENTRY_LIMIT = 16 * 1024

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from standby_supervision.owner import Owner
+from ..owner import Owner
 
 
 class NewEvent(msgspec.Struct, frozen=True):

@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from standby_supervision.owner import Owner
-
+from ..owner import Owner
 from .backend import Outcome
 from .errors import (
     StoreBusy,
