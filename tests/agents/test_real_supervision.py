@@ -59,15 +59,25 @@ def heard_of(server: AgentServer, word: str) -> bool:
     return word in str(server.seen[-1].body)
 
 
-@pytest.mark.parametrize("remember", ["replay", "fresh"])
-@pytest.mark.parametrize("name", NATIVE)
+# What those of ACP forget when they are told to is what the others show.
+@pytest.mark.parametrize(
+    ("name", "remember"),
+    [
+        *(pytest.param(name, "fresh", id=f"{name}-fresh") for name in NATIVE),
+        *(
+            pytest.param(*each.values, "replay", id=f"{each.id}-replay", marks=each.marks)
+            for each in each_of(KINDS)
+        ),
+    ],
+)
 async def test_one_that_is_killed_is_started_again_by_policy_and_goes_on(
     name: str, remember: Remember, tmp_path: Path
 ) -> None:
     kind, spot = KINDS[name], new_spot()
     async with agent_server() as server:
         backend = Watched(kind, settings(kind, server.url, tmp_path, spot))
-        agent = Agent("scout", PROMPT, model="stub/stub", approve="allow", remember=remember)
+        model = None if kind.opens is open_acp else "stub/stub"
+        agent = Agent("scout", PROMPT, model=model, approve="allow", remember=remember)
         async with open_supervisor(
             child(subagent(agent, backend=backend), id="scout"), intensity=5, period=600
         ) as tree:
