@@ -44,6 +44,8 @@ class Receipt:
     """Stands for a command that was handed in; it is settled once, with the sync."""
 
     command: Command
+    then: Callable[[Outcome], None] | None = None
+    """Told of the outcome before anybody who waits, in the order of the transactions."""
     outcome: Outcome | None = None
     settled: trio.Event = field(factory=trio.Event)
 
@@ -64,6 +66,8 @@ class Receipt:
     def settle(self, outcome: Outcome) -> None:
         """Tell whoever waits; for the store."""
         self.outcome = outcome
+        if self.then is not None:
+            self.then(outcome)
         self.settled.set()
 
 
@@ -90,10 +94,15 @@ class Store:
         """Its file or server, without a password."""
         return self._backend.where
 
-    def submit(self, command: Command) -> Receipt:
+    def submit(self, command: Command, then: Callable[[Outcome], None] | None = None) -> Receipt:
         """Hand `command` in, to be written with the next transaction; waits for nothing.
 
         Commands are written in the order of their handing in.
+
+        Args:
+            command: what to do.
+            then: called with what it came to, before anybody who waits goes on; it must
+                neither wait nor raise.
 
         Raises:
             StoreClosed: the store's block was left.
@@ -103,7 +112,7 @@ class Store:
             raise StoreClosed(self.where, "is closed, and takes nothing any more")
         if len(self._waiting) >= WAITING:
             raise StoreBusy(self.where, f"{WAITING} commands wait to be written")
-        receipt = Receipt(command)
+        receipt = Receipt(command, then)
         self._waiting.append(receipt)
         self._woken.set()
         return receipt
