@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from standby_actors import Subagent as Subagent
     from standby_actors import SupervisorStatus as SupervisorStatus
     from standby_actors import Tally as Tally
+    from standby_actors import Terminated as Terminated
     from standby_actors import TextDelta as TextDelta
     from standby_actors import ThoughtDelta as ThoughtDelta
     from standby_actors import Tool as Tool
@@ -422,6 +423,7 @@ _LATE = {
     "Tally": ("standby_actors", "Tally"),
     "Team": ("standby_combinators", "Team"),
     "TerminalAsker": ("standby_combinators", "TerminalAsker"),
+    "Terminated": ("standby_actors", "Terminated"),
     "TextDelta": ("standby_actors", "TextDelta"),
     "ThoughtDelta": ("standby_actors", "ThoughtDelta"),
     "TimedOut": ("standby_supervision", "TimedOut"),
@@ -684,6 +686,7 @@ __all__ = [
     "Tally",
     "Team",
     "TerminalAsker",
+    "Terminated",
     "TextDelta",
     "ThoughtDelta",
     "TimedOut",

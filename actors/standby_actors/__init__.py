@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .definitions.discovery import find_agent as find_agent
     from .definitions.discovery import load_agents as load_agents
     from .hosting import Host as Host
+    from .interrupts import Terminated as Terminated
     from .mind import Closed as Closed
     from .models import MissingKey as MissingKey
     from .models import ModelError as ModelError
@@ -187,6 +188,7 @@ _LATE = {
     "Status": "result",
     "Steered": "session",
     "Subagent": "subagent",
+    "Terminated": "interrupts",
     "TextDelta": "session",
     "ThoughtDelta": "session",
     "Tool": "tools.tool",

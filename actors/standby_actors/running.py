@@ -1,4 +1,4 @@
-"""How a program is run: who owns Ctrl-C, and the one place that may end the process.
+"""How a program is run: who owns its signals, and the one place that may end the process.
 
 A library must not take a signal or end a process; a program may.  So both stand
 here, where a program hands over its main, and nowhere below.
@@ -12,18 +12,16 @@ import functools
 import gc
 import inspect
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
-from types import FrameType
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple
 
 import trio
-from trio.lowlevel import currently_ki_protected
 
 from .block import Block, open_blocks
+from .interrupts import Interrupts, signals_to_take
 from .kind import checked_seconds
 from .loop_thread import LoopThread
 
@@ -40,47 +38,10 @@ FLUSH = 1.0
 GC_THRESHOLDS = (100_000, 50, 1_000)
 
 
-class _Interrupts:
-    """Ctrl-C, counted where it arrives and acted upon in the loop."""
-
-    def __init__(self, scope: trio.CancelScope) -> None:
-        self.times: list[float] = []
-        """When each arrived, in seconds of :func:`time.monotonic`."""
-        self._scope = scope
-        self._taken = 0
-        self._blocks = open_blocks()
-        self._token = trio.lowlevel.current_trio_token()
-
-    def __call__(self, signum: int, frame: FrameType | None) -> None:
-        is_held = self._taken < len(self.times)
-        self.times.append(time.monotonic())
-        self._token.run_sync_soon(self._take)
-        # The loop has not even seen the one before: somebody holds it.  What cannot
-        # be stopped in order is broken, unless it is the runtime's own work.
-        if is_held and not currently_ki_protected():
-            raise KeyboardInterrupt
-
-    def _take(self) -> None:
-        self._taken += 1
-        self._scope.cancel(reason="Ctrl-C")
-        if self._taken > 1:
-            for block in list(self._blocks):
-                block.kill_all()
-
-    @contextlib.contextmanager
-    def installed(self) -> Generator[None]:
-        """Receive SIGINT, and give it back."""
-        before = signal.signal(signal.SIGINT, self)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
 class _HardExit:
     """Ends the process when a run cannot be left; from a thread, as the loop may be held."""
 
-    def __init__(self, seconds: float, interrupts: _Interrupts | None) -> None:
+    def __init__(self, seconds: float, interrupts: Interrupts | None) -> None:
         self._seconds = seconds
         self._interrupts = interrupts
         self._blocks = open_blocks()
@@ -136,14 +97,6 @@ def _left_by(block: Block) -> float:
     return float("inf") if since is None else since + _bound(block)
 
 
-def _owns_ctrl_c() -> bool:
-    """Whether SIGINT is free to be taken: nobody handles or ignores it, and we may."""
-    return (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-
-
 def _is_function(main: Any) -> None:
     if inspect.iscoroutine(main):
         main.close()
@@ -159,42 +112,44 @@ def run(
     hard_exit: float | None = None,
     clock: trio.abc.Clock | None = None,
 ) -> T:
-    """Run an async `main` on trio, and return what it returns.  Ctrl-C is in order here.
+    """Run an async `main` on trio, and return what it returns.  Its end is in order here.
 
-    The first Ctrl-C cancels `main`, so that every block that is open stops in
-    order.  Each further one kills every block that is open then; where a handler
-    holds the loop, so that the one before could not be seen, it also interrupts
-    that handler.  After either, ``KeyboardInterrupt`` is raised from here once
-    all is left, whatever `main` made of its cancellation, unless it raised
-    ``SystemExit``.
+    The first Ctrl-C, SIGTERM or SIGHUP cancels `main`, so that every block that is
+    open stops in order, and records of subagents tell the end of their turns.  Each
+    further one kills every block that is open then; where a handler holds the loop,
+    so that the one before could not be seen, it also interrupts that handler.  Once
+    all is left, ``KeyboardInterrupt`` is raised from here, or for a program that was
+    told to end :class:`Terminated`, whatever `main` made of its cancellation, unless
+    it raised ``SystemExit``.
 
-    Ctrl-C is taken only in the main thread, and only where nobody else handles
-    or ignores it.
+    The signals are taken only in the main thread, and each only where nobody else
+    handles or ignores it; they are given back before this returns.
 
     Args:
         main: an async function, called with `args`.
         hard_exit: seconds after which the process is ended, with the tree of
             actors and the stacks of all threads on stderr and exit code 70: after
-            the second Ctrl-C, or after a block should have been left, by its own
+            the second signal, or after a block should have been left, by its own
             ``shutdown`` and ``grace``, and is not.  None never does.
         clock: the clock of trio; for tests.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
+        Terminated: SIGTERM or SIGHUP came first; a SystemExit of 143, or 129.
         BaseException: what `main` raised.
     """
     _is_function(main)
     if hard_exit is not None:
         checked_seconds("hard_exit", hard_exit)
-    takes_ctrl_c = _owns_ctrl_c()
-    interrupts: _Interrupts | None = None
+    taken = signals_to_take()
+    interrupts: Interrupts | None = None
 
     async def owned() -> T:
         nonlocal interrupts
         with contextlib.ExitStack() as stack, trio.CancelScope() as scope:
-            if takes_ctrl_c:
-                interrupts = _Interrupts(scope)
-                stack.enter_context(interrupts.installed())
+            if taken:
+                interrupts = Interrupts(scope)
+                stack.enter_context(interrupts.installed(taken))
             if hard_exit is not None:
                 stack.enter_context(_HardExit(hard_exit, interrupts))
             return await main(*args)
@@ -202,15 +157,21 @@ def run(
 
     try:
         value = trio.run(owned, clock=clock)
-    except (KeyboardInterrupt, SystemExit):
+    except SystemExit:
         raise
     # Whatever the interruption led to, who called us must see the interruption.
     except BaseException as error:
-        if interrupts is not None and interrupts.times:
-            raise KeyboardInterrupt from error
-        raise
+        if interrupts is None or not interrupts.times:
+            raise
+        ending = interrupts.ending()
+        if isinstance(error, KeyboardInterrupt):
+            # Ours, mostly: of the scope, or to break whoever held the loop.
+            if isinstance(ending, KeyboardInterrupt):
+                raise
+            raise ending from None
+        raise ending from error
     if interrupts is not None and interrupts.times:
-        raise KeyboardInterrupt
+        raise interrupts.ending()
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 ANSWERED = 0
 FAILED = 1
@@ -22,10 +23,13 @@ def call(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code.
 
     0: done.  1: it failed, and stderr says what and why.  2: it was not called
-    as it should be, and nothing was done.  130: Ctrl-C.
+    as it should be, and nothing was done.  130: Ctrl-C.  143: SIGTERM.  129: its
+    terminal went away.
     """
     # Imported here, so that a wheel's entry point costs what it uses.
     from cyclopts import CycloptsError
+
+    from standby_actors.interrupts import Terminated
 
     from .app import app
 
@@ -41,6 +45,11 @@ def call(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("standby: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Terminated as ended:
+        # To a terminal that went away, nothing can be said.
+        with suppress(OSError):
+            print(f"standby: {ended}", file=sys.stderr)
+        return ended.status
     except BrokenPipeError:
         # Whoever read our output has seen enough, as in `standby … | head`.
         # Python would complain again when it flushes at its end.

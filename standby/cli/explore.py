@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +16,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.console import Console
 
+from standby_actors.interrupts import Terminated
 from standby_actors.models import ModelError, UnknownModel
 from standby_actors.result import TurnError
 from standby_actors.running import run
@@ -67,8 +69,8 @@ def explore(
     they quote are checked to occur in the files, and files that they cite to have been read.
     What git ignores is not read.
 
-    Exit codes: 0 answered; 1 failed, stderr says what and why; 2 misuse; 130 interrupted, and
-    what was answered until then is printed.
+    Exit codes: 0 answered; 1 failed, stderr says what and why; 2 misuse; 130 interrupted, or
+    143 told to end, and what was answered until then is printed.
 
     Parameters
     ----------
@@ -114,11 +116,15 @@ def explore(
     }
     lines = JsonLines(sys.stdout.buffer) if json else None
     held = _Run()
-    interrupted = False
+    interrupted: int | None = None
     try:
         run(_explore, held, question, directory, settings, timeout, lines, hard_exit=HARD_EXIT)
     except KeyboardInterrupt:
-        interrupted = True
+        interrupted = INTERRUPTED
+    except Terminated as ended:
+        if ended.signum != signal.SIGTERM:
+            raise  # the terminal went away: nobody is there to read what was found
+        interrupted = ended.status
     if held.refusal is not None:
         return _refuse(held.refusal, lines)
     found = held.explorer.exploration() if held.explorer is not None else None
@@ -128,7 +134,7 @@ def explore(
             lines.write({"type": "explore.result", **msgspec.structs.asdict(found)})
     if found is None:
         why = "interrupted" if interrupted else f"timed out after {timeout:g} s"
-        return _fail(f"{why} before anything was asked", INTERRUPTED if interrupted else FAILED)
+        return _fail(f"{why} before anything was asked", interrupted or FAILED)
     return _conclude(found, interrupted, silent=lines is not None)
 
 
@@ -157,8 +163,13 @@ async def _explore(
         held.explorer.give_up(TurnError("timeout", f"timed out after {seconds:g} s"))
 
 
-def _conclude(found: Exploration, interrupted: bool, *, silent: bool) -> int:
-    """Print what was found, and why there is no more; returns the exit code."""
+def _conclude(found: Exploration, interrupted: int | None, *, silent: bool) -> int:
+    """Print what was found, and why there is no more; returns the exit code.
+
+    Args:
+        interrupted: the exit code of a run that a signal has ended.
+        silent: whether to print no answer.
+    """
     if not silent and (found.answered or found.error is None):
         print_answer(found, Console())
         sys.stdout.flush()
@@ -166,7 +177,7 @@ def _conclude(found: Exploration, interrupted: bool, *, silent: bool) -> int:
         print(f"standby: {line}", file=sys.stderr)
     if interrupted:
         count = f"{len(found.answered)} of {len(found.files)} files were answered until then"
-        return _fail(f"interrupted; {count}", INTERRUPTED)
+        return _fail(f"interrupted; {count}", interrupted)
     if found.error is not None:
         why = one_line(found.error.message)
         return _fail(f"not answered: {why}", FAILED)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from standby_actors.agent import Agent
 from standby_actors.definitions.discovery import BrokenAgent, UnknownAgent, load_agents
 from standby_actors.definitions.places import Scope
+from standby_actors.running import run
 from standby_actors.subagent import spawn
 from standby_actors.tools.mcp_config import McpError
 from standby_actors.tools.mcp_serving import AT_ONCE, agent_server, serve_stdio
@@ -21,7 +22,7 @@ from . import ANSWERED, FAILED, MISUSE
 from .text import one_line
 
 
-async def mcp(
+def mcp(
     *names: str,
     directory: Annotated[Path, Parameter(name="--in")] = Path("."),
     scope: Scope = "user",
@@ -35,7 +36,8 @@ async def mcp(
     A program that speaks MCP starts this command itself; in its configuration:
     {"mcpServers": {"standby": {"command": "standby", "args": ["mcp", "scout"]}}}
 
-    Exit codes: 0 the client has closed the connection; 1 it cannot serve; 2 misuse.
+    Exit codes: 0 the client has closed the connection; 1 it cannot serve; 2 misuse;
+    143 it was told to end (SIGTERM), and has cut and closed what it had at work.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ async def mcp(
         return FAILED
     # Where a person looks; stdout belongs to the protocol.
     print(f"standby: serving {', '.join(agent.name for agent in here)}", file=sys.stderr)
-    await serve_stdio(server)
+    run(serve_stdio, server)
     return ANSWERED
 
 

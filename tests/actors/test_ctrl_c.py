@@ -334,11 +334,11 @@ def test_run_breaks_a_handler_that_holds_the_loop_at_the_second_ctrl_c() -> None
                 print("span to the end")
         presses = []
         import standby_actors.running as running
-        class Counted(running._Interrupts):
+        class Counted(running.Interrupts):
             def __call__(self, signum, frame):
                 presses.append(signum)
                 super().__call__(signum, frame)
-        running._Interrupts = Counted
+        running.Interrupts = Counted
         async def main():
             async with open_nursery() as nursery:
                 nursery.spawn(Held).tell(1)

@@ -297,7 +297,10 @@ def test_what_a_model_says_cannot_command_the_terminal(
 
 
 @pytest.mark.real
-def test_ctrl_c_prints_what_was_answered_until_then(project: Path) -> None:
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_ended_prints_what_was_answered_until_then(
+    project: Path, signum: int, code: int
+) -> None:
     def rule(path: str) -> Answer | None:
         return SILENT if path == "two.py" else None
 
@@ -305,14 +308,29 @@ def test_ctrl_c_prints_what_was_answered_until_then(project: Path) -> None:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("[1/2]"):
-                process.send_signal(signal.SIGINT)
+                process.send_signal(signum)
                 break
         out, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "| one.py | It is about alpha. | alpha |" in out
     assert "## Answer" not in out
     assert "standby: interrupted; 1 of 2 files were answered until then" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.real
+def test_a_run_whose_terminal_goes_away_ends_and_tells_nobody(project: Path) -> None:
+    with started(lambda asked: SILENT, project, "--json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if "explore.began" in line:
+                process.send_signal(signal.SIGHUP)
+                break
+        # As when a terminal is closed: nobody reads what is said from here on.
+        process.stdout.close()
+        process.stderr.close()
+        assert process.wait() == 129
 
 
 @pytest.mark.real

@@ -1,4 +1,4 @@
-"""Programs in processes of their own, and a hand on their Ctrl-C."""
+"""Programs in processes of their own, and a hand on their signals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterable
 from typing import IO
 
 from attrs import frozen
@@ -15,10 +16,12 @@ from attrs import frozen
 PATIENCE = 60.0
 """Seconds after which a program that hangs is killed, so that its test fails."""
 
-# A shell starts background jobs with SIGINT ignored, and children inherit that.
+# A shell starts background jobs with SIGINT ignored, nohup any with SIGHUP, and
+# children inherit that.
 _PRELUDE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """
 
 
@@ -32,8 +35,15 @@ class Ended:
     errors: str
 
 
-def run_program(source: str, *cues: str) -> Ended:
-    """Run `source`; at each of the `cues`, a line that it prints, press Ctrl-C."""
+def run_program(source: str, *cues: str, signals: Iterable[int] | int = signal.SIGINT) -> Ended:
+    """Run `source`; at each of the `cues`, a line that it prints, press Ctrl-C.
+
+    Args:
+        source: the program.
+        cues: lines that it prints, in this order.
+        signals: what it is sent instead of Ctrl-C: one at each cue, or the same at all.
+    """
+    sent = [signals] * len(cues) if isinstance(signals, int) else [*signals]
     process = subprocess.Popen(
         [sys.executable, "-u", "-c", _PRELUDE + textwrap.dedent(source)],
         stdout=subprocess.PIPE,
@@ -55,7 +65,7 @@ def run_program(source: str, *cues: str) -> Ended:
             lines.append(line.rstrip())
             if open_cues and lines[-1] == open_cues[0]:
                 del open_cues[0]
-                process.send_signal(signal.SIGINT)
+                process.send_signal(sent.pop(0))
         code = process.wait()
     finally:
         killer.cancel()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
-from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +33,7 @@ _PARAMETERS = {
 }
 # A client that shows progress wants to see that something happens, not each word.
 _PIECES = 50
+_READ_BYTES = 65536
 
 
 class Spawn(Protocol):
@@ -139,8 +141,45 @@ def _told(result: Result) -> tuple[str, bool]:
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client over our own stdin and stdout, until it closes them."""
+    """Serve one client over our own stdin and stdout, until it closes them.
+
+    Meanwhile whatever else reads stdin here finds it empty, and what is printed goes to
+    stderr.  Cancelled, it has cut and closed what it had at work.
+    """
     from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    with _taken_stdin() as fd:
+        lines: Any = _lines(fd)
+        async with stdio_server(stdin=lines) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+
+@contextmanager
+def _taken_stdin() -> Generator[int]:
+    """What stdin is; it is empty for everybody else, children included, meanwhile."""
+    taken = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    try:
+        yield taken
+    finally:
+        # Not closed: a thread that was left may still read from it, and must not find
+        # another file under its number.
+        os.dup2(taken, 0)
+
+
+async def _lines(fd: int) -> AsyncGenerator[str]:
+    """What is read from `fd`; unlike the reader of the SDK, one that can be left."""
+    pieces: list[bytes] = []
+    while True:
+        data = await trio.to_thread.run_sync(os.read, fd, _READ_BYTES, abandon_on_cancel=True)
+        *whole, rest = data.split(b"\n")
+        for each in whole:
+            yield b"".join((*pieces, each)).decode(errors="replace")
+            pieces.clear()
+        pieces.append(rest)
+        if not data:
+            if rest := b"".join(pieces):
+                yield rest.decode(errors="replace")
+            return

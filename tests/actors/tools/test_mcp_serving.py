@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +128,24 @@ def test_two_agents_that_would_be_one_tool_are_refused() -> None:
 
 # ---- the command
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+HEARD = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "echo", "arguments": {"task": "wait"}},
+}
+
 
 def standby_mcp(project: Path, base_url: str) -> dict[str, Any]:
     """How another program starts `standby mcp`."""
@@ -179,6 +202,46 @@ async def test_the_command_is_driven_by_the_real_client(tmp_path: Path) -> None:
         said = (tmp_path / "errors").read_text()
     assert "serving echo" in said
     assert "canary" not in said
+
+
+@pytest.mark.real
+async def test_a_server_that_is_told_to_end_cuts_what_it_has_at_work_and_is_gone(
+    tmp_path: Path,
+) -> None:
+    silent = trio.Event()
+    asked: list[Asked] = []
+
+    def script(question: Asked) -> Answer:
+        asked.append(question)
+        silent.set()
+        return SILENT
+
+    async with open_model_server(script) as model:
+        held = standby_mcp(tmp_path, model.base_url)
+        server: Any
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(
+                partial(
+                    trio.run_process,
+                    [held["command"], *held["args"]],
+                    env={**os.environ, **held["env"]},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                )
+            )
+            for line in (HELLO, HEARD, CALL):
+                await server.stdin.send_all(json.dumps(line).encode() + b"\n")
+            with trio.fail_after(60):
+                await silent.wait()
+                server.send_signal(signal.SIGTERM)
+                # Its stdin is open still, which it does not wait for.
+                assert await server.wait() == 143
+                await asked[0].gone.wait()
+            said = b"".join([piece async for piece in server.stderr]).decode()
+            await server.stdin.aclose()
+    assert said.splitlines() == ["standby: serving echo", "standby: ended by SIGTERM"]
 
 
 @pytest.mark.parametrize(
