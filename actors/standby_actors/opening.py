@@ -99,7 +99,7 @@ def opener(agent: Agent, minds: Minds, opened: int = 0, tools: tuple[Tool, ...] 
             raise CannotRecall(agent.name)
         session = at_hand(agent, minds) if given is not None or not tools else None
         if session is not None:
-            _recall(session, memory)
+            recall(session, memory)
             yield session
             return
         backend = minds.get("backend")
@@ -114,7 +114,7 @@ def opener(agent: Agent, minds: Minds, opened: int = 0, tools: tuple[Tool, ...] 
             return
         async with AsyncExitStack() as stack:
             session = await _chat(agent, minds, stack, tools)
-            _recall(session, memory)
+            recall(session, memory)
             yield session
 
     return open_session
@@ -185,6 +185,7 @@ def _backend(agent: Agent, minds: Minds) -> Backend | None:
     return backend
 
 
-def _recall(session: Session, memory: Memory | None) -> None:
+def recall(session: Session, memory: Memory | None) -> None:
+    """Have `session` begin with `memory`, if there is one and it can."""
     if memory is not None and isinstance(session, Recalls):
         session.recall(memory)

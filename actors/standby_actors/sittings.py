@@ -17,7 +17,7 @@ from attrs import define, field
 
 from .agent import Agent
 from .context import summary_task
-from .opening import Opener
+from .opening import Opener, recall
 from .result import ChatMessage, TurnError
 from .session import Condenses, Memory, Owned, Resumable, Session, export_jsonl, ignore
 from .usage import Usage
@@ -74,6 +74,8 @@ class Sittings:
     role "system" where the next one began."""
     note: str = ""
     """What that line says of the session now; empty of the first."""
+    before: Memory | None = None
+    """What the first session is to know, where the conversation began elsewhere."""
     _told: Memory = NO_MEMORY
     """What the session now was told of those before."""
     _hosts: trio.Nursery | None = None
@@ -88,7 +90,7 @@ class Sittings:
             life: which one it is, from 1; of a life before the agent says what is
                 remembered.
         """
-        memory = await self._memory() if life > 1 else None
+        memory = await self._memory() if life > 1 else self.before
         # Each session is held open by a task of its own, so that one can follow another
         # in mid-turn, and none is torn down before it has been exported and closed.
         async with trio.open_nursery() as hosts:
@@ -166,6 +168,12 @@ class Sittings:
             self.note = f"{what} begins, {_knows(memory)}"
             self.past = (*self.transcript(), ChatMessage("system", self.note))
         self._told = memory or NO_MEMORY
+        self.take(session)
+
+    def begin(self, session: Session) -> None:
+        """Have the first session, which is open already."""
+        recall(session, self.before)
+        self._told = self.before or NO_MEMORY
         self.take(session)
 
     def take(self, session: Session) -> None:

@@ -27,7 +27,7 @@ from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
 from .exits import ExitReason
 from .failure import described
-from .ids import next_number
+from .ids import next_id
 from .ids import reset_ids as reset_ids
 from .kind import Kind, kind_of
 from .mind import CLOSE_SECONDS, GRACE_SECONDS, Mind, Order
@@ -38,7 +38,7 @@ from .prices import LIST_PRICES, Prices, price_of
 from .ref import Ref
 from .reply import Reply
 from .result import Attachment, ChatMessage, Result, TurnError
-from .session import Handoff, Session, SessionEvent, Steering, ignore
+from .session import Handoff, Memory, Session, SessionEvent, Steering, ignore
 from .streaming import Stream
 from .usage import Usage
 
@@ -69,6 +69,11 @@ class SubagentOptions(Minds, total=False):
     """What models cost; None for their public list prices."""
     parent: str
     """The id of the subagent that has it spawned."""
+    id: str | None
+    """What it is called, where whoever spawns has allotted that before, with
+    :func:`next_id`; None for the next number of its agent."""
+    memory: Memory | None
+    """What it is to know of a conversation before, as a life after a restart does."""
     roster: Iterable[Agent] | None
     """Whom names of agents mean, in its handoffs and for its tool `subagent`: what
     :func:`load_agents` found, say."""
@@ -130,12 +135,12 @@ class SubagentStart:
             refusal = above.admit()
             if refusal is not None:
                 raise OutOfBudget(agent.name, refusal)
-        name = f"{agent.name}#{next_number(agent.name)}"
+        name = options.get("id") or next_id(agent.name)
         budget = above
         if agent.limits is not None:
             budget = Budget(agent.limits, above, name)
         export_dir = options.get("export_dir")
-        return Mind(
+        mind = Mind(
             name,
             agent,
             self.lifetime,
@@ -145,6 +150,8 @@ class SubagentStart:
             options.get("prices") or LIST_PRICES,
             options.get("parent", ""),
         )
+        mind.sittings.before = options.get("memory")
+        return mind
 
 
 def subagent(agent: Agent | MindFunction, /, **options: Unpack[SubagentOptions]) -> SubagentStart:
@@ -297,7 +304,7 @@ class Subagent:
 
     @property
     def usage(self) -> Usage:
-        """Everything spent since it was spawned, failed turns included."""
+        """Everything spent since it was spawned: by failed turns, and by the one in flight, too."""
         return self._mind.usage
 
     @property
@@ -551,7 +558,7 @@ async def spawn(
             if session is None:
                 ref = await nursery.start(OpeningActor, start, mind)
             else:
-                mind.sittings.take(session)
+                mind.sittings.begin(session)
                 mind.sittings.opens = opener(start.agent, options, opened=1)
                 _priced(mind, session)
                 ref = nursery.spawn(SharedActor, mind)
