@@ -37,7 +37,7 @@ from .record import (
     Spent,
     Used,
     claim,
-    free_name,
+    claimed_for_a_transcript,
     wall_time,
 )
 from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
@@ -441,6 +441,17 @@ class Mind:
             return usage
         return msgspec.structs.replace(usage, cost_usd=cost_of(usage, price))
 
+    def _cost(self, order: Order) -> Usage:
+        """What the turn of `order` has cost so far."""
+        now = trio.current_time()
+        cost = NOTHING if self.session is None else self.session.usage.delta(order.before)
+        return msgspec.structs.replace(
+            self._priced(cost),
+            turns=1 if order.is_reached else 0,
+            busy_seconds=now - order.began_at,
+            wall_seconds=now - order.asked_at,
+        )
+
     def _charge(self, usage: Usage) -> None:
         """Count what was spent beside the turns."""
         beside = msgspec.structs.replace(self._priced(usage), context_tokens=None)
@@ -475,17 +486,10 @@ class Mind:
 
     def _finish(self, order: Order, turn: Turn | None, error: TurnError | None) -> Result:
         """The Result of a turn, counted and told."""
-        assert self.session is not None
-        now = trio.current_time()
         messages = tuple(order.messages)
         if order.speech:
             messages += (ChatMessage("assistant", order.speech, partial=True),)
-        usage = msgspec.structs.replace(
-            self._priced(self.session.usage.delta(order.before)),
-            turns=1 if order.is_reached else 0,
-            busy_seconds=now - order.began_at,
-            wall_seconds=now - order.asked_at,
-        )
+        usage = self._cost(order)
         self.spent = self.spent.accumulate(usage)
         if self.budget is not None:
             self.budget.note_cost(self.agent.name, usage.input_tokens + usage.output_tokens)
@@ -542,9 +546,8 @@ class Mind:
             messages += (ChatMessage("assistant", order.speech, partial=True),)
         error = self._error(order, None, None)
         assert error is not None
-        now = trio.current_time()
-        # What it costs is counted when it ends: it is spending still.
-        usage = Usage(turns=1, wall_seconds=now - order.asked_at)
+        # It is spending still: whatever comes is the subagent's, and no Result has it.
+        usage = self._cost(order)
         return failed(self.agent.name, error, subagent=self.id, messages=messages, usage=usage)
 
     @property
@@ -636,15 +639,20 @@ class Mind:
 
     def export(self, directory: Path) -> Path:
         """Write everything said so far, whole or not at all; no file of another is replaced."""
-        if directory not in self.names:
-            self.names[directory] = free_name(directory, file_name(self.id))
-        return self.sittings.export(directory, self.names[directory])
+        if directory in self.names:
+            return self.sittings.export(directory, self.names[directory])
+        with claimed_for_a_transcript(directory, file_name(self.id)) as name:
+            path = self.sittings.export(directory, name)
+        self.names[directory] = name
+        return path
 
     @property
     def usage(self) -> Usage:
-        """Everything spent since the spawn; its time goes on until the close."""
+        """Everything spent since the spawn, in the turn in flight too; its time goes on until
+        the close."""
         until = trio.current_time() if self.closed_at is None else self.closed_at
-        return msgspec.structs.replace(self.spent, wall_seconds=until - self.opened_at)
+        spent = self.spent if self.turn is None else self.spent.accumulate(self._cost(self.turn))
+        return msgspec.structs.replace(spent, wall_seconds=until - self.opened_at)
 
     def tell(self, what: str, **data: Any) -> None:
         """Put an event on the stream, if anybody listens."""

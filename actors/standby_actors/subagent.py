@@ -470,6 +470,9 @@ class Subagent:
     def export(self, directory: Path | None = None) -> Path:
         """Write the transcript, whole or not at all, to a file named after the id.
 
+        No file of anybody else is replaced, also if both write at once: the name is then
+        the id and a number.  A later export to the same folder replaces this one.
+
         Args:
             directory: where; None for the one given at the spawn.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     ExitStack,
     asynccontextmanager,
+    contextmanager,
     nullcontext,
 )
 from functools import partial
@@ -81,12 +82,26 @@ class _Kept:
     """Why there is no player, or why its close failed."""
     dead: bool = False
     """It ended by itself, and answers no more."""
+    wanted: int = 0
+    """How many want it now, for a turn or to hold it."""
     settled: trio.Event = field(factory=trio.Event)
     """Set once there is a player or a failure."""
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     """Cancelling it ends the subagent: its block turns that into an ordered stop."""
     over: trio.Event = field(factory=trio.Event)
     """Set once nothing of it is left."""
+
+    @contextmanager
+    def want(self) -> Generator[None]:
+        """Want it while the block is open: its spawn goes on as long as anybody does."""
+        self.wanted += 1
+        try:
+            yield
+        finally:
+            self.wanted -= 1
+            if not self.wanted and not self.settled.is_set():
+                # Else it would be spawned for nobody, after all was called off.
+                self.scope.cancel()
 
 
 class Held:
@@ -263,8 +278,9 @@ class AgentPool:
         """A subagent for a conversation: it outlives its turns whatever the lifetime.
 
         If it cannot be spawned, its `id` is the key and every ask answers why.  So it
-        is when `signal`, or else the pool's, is set already; set later, it cuts a turn
-        in flight, and refuses every later one.
+        is when `signal`, or else the pool's, is set before it is there; set later, it
+        cuts a turn in flight, and refuses every later one.  Called off or cancelled while
+        it is spawned, nothing of it is left, unless others want it too.
 
         Raises:
             ModelError: there is no model to ask.
@@ -275,16 +291,15 @@ class AgentPool:
         lifetime, _ = resolve_lifetime(self._lifetime, agent)
         signal = signal or self._signal
         if signal is not None and signal.is_set:
-            called_off, name = signal, agent.name
-
-            async def refuse(task: str) -> Result:
-                await trio.lowlevel.checkpoint()
-                assert called_off.error is not None
-                return self.trail.record(failed(name, called_off.error))
-
-            return Held(key, refuse)
+            return self._refused(key, agent.name, signal)
         kept = self._keeper(agent, key, "workflow" if lifetime == "task" else self._lifetime)
-        await kept.settled.wait()
+        cut = trio.CancelScope()
+        watched = nullcontext() if signal is None else signal.calling(cut.cancel)
+        with kept.want(), cut, watched:
+            await kept.settled.wait()
+        if cut.cancelled_caught:
+            assert signal is not None
+            return self._refused(key, agent.name, signal)
         if isinstance(kept.failure, ModelError):
             raise kept.failure
 
@@ -298,6 +313,16 @@ class AgentPool:
             return await self._under(signal, agent.name, lambda cut: play(task, cut))
 
         return Held(key if kept.player is None else kept.player.id, ask)
+
+    def _refused(self, key: str, name: str, signal: Signal) -> Held:
+        """What is held once all is called off: it answers that."""
+
+        async def refuse(task: str) -> Result:
+            await trio.lowlevel.checkpoint()
+            assert signal.error is not None
+            return self.trail.record(failed(name, signal.error))
+
+        return Held(key, refuse)
 
     async def close_all(self) -> None:
         """Close every subagent that is kept, all at the same time.
@@ -347,6 +372,10 @@ class AgentPool:
 
     async def _play(self, kept: _Kept, task: str, cut: _Cut | None = None) -> Result | None:
         """One turn of `kept`, in its turn; None if it has died before."""
+        with kept.want():
+            return await self._play_next(kept, task, cut)
+
+    async def _play_next(self, kept: _Kept, task: str, cut: _Cut | None) -> Result | None:
         async with kept.turns:
             await kept.settled.wait()
             if isinstance(kept.failure, ModelError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,13 +12,16 @@ import trio
 from standby_actors.agent import Agent
 from standby_actors.result import Result, TurnError, failed
 from standby_combinators import (
+    Board,
     Chain,
+    Claims,
     Fallback,
     FanOut,
     Hedge,
     Interview,
     Loop,
     Orchestra,
+    Planning,
     Race,
     Reduce,
     Report,
@@ -31,6 +34,11 @@ from standby_combinators import (
     Swarm,
     Team,
     Vote,
+    agreed,
+    fan_out,
+    open_fan_out,
+    reduce,
+    run,
 )
 from standby_supervision import Backoff
 
@@ -70,6 +78,47 @@ TEAMS: dict[str, Callable[[], Team[Any]]] = {
     "interview": lambda: Interview(CHOOSER, ScriptedAsker(["left"])),
 }
 """Each around the same three, of which one remembers."""
+
+VARIANTS: dict[str, Callable[[], Team[Any]]] = {
+    "first": lambda: FanOut([SCOUT, KEEPER, WRITER], first=True),
+    "split": lambda: FanOut(SCOUT, split=lambda task: [task, "other", "last"]),
+    "map_reduce": lambda: Reduce(WRITER, FanOut([SCOUT] * 4), tokens=40),
+    "loop until": lambda: Loop([SCOUT, KEEPER], until=lambda step, n: n == 2, stalled_after=3),
+    "route with a fallback": lambda: Route(SCOUT, [KEEPER, WRITER], fallback=WRITER),
+    "make_plan": lambda: Planning(CHOOSER, [SCOUT, WRITER]),
+    "swarm with a board": lambda: Swarm(
+        [SCOUT, KEEPER, WRITER], board=Board(), claims=Claims(["a"]), until=agreed(2)
+    ),
+    "swarm running free": lambda: Swarm(
+        [SCOUT, KEEPER, WRITER], rounds=2, board=Board(), free_running=True
+    ),
+    "a nest": lambda: Chain([Race([Chain([KEEPER, SCOUT]), WRITER]), FanOut([Loop([KEEPER])])]),
+}
+"""The same combinators with other options; only the faults are played to these too."""
+
+
+async def landed(**options: Any) -> Report:
+    """A fan-out whose Results are taken as they land."""
+    async with open_fan_out([SCOUT, KEEPER, WRITER], "begin", **options) as landing:
+        async for _ in landing:
+            pass
+    return landing.report
+
+
+CALLS: dict[str, Callable[..., Awaitable[Result]]] = {
+    "run": lambda **options: run(SCOUT, "begin", **options),
+    "fan_out()": lambda **options: fan_out(KEEPER, ["a", "b", "c"], concurrency=2, **options),
+    "open_fan_out": landed,
+    "reduce()": lambda **options: reduce(
+        WRITER, [failed("a", "provider", "500")], "begin", **options
+    ),
+}
+"""Functions that are more than a class which is asked; the others are that and no more."""
+
+BY_CLASS = {
+    "check": "tests/combinators/test_check.py: it runs a program, which takes real time",
+}
+"""Combinators that are in no table here, and where they are tested instead."""
 
 SECONDS = {"scout": 1.0, "keeper": 1.1, "writer": 1.2}
 """No two answer at the same time, so that it is never chance who is first."""

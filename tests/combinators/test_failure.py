@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from standby_combinators import (
     Chain,
     FanOut,
     Report,
-    Signal,
     Step,
     Vote,
     chain,
@@ -363,85 +361,6 @@ async def test_a_posted_question_is_answered_from_elsewhere(
         assert asker.answer(1, "yes")
         assert not asker.answer(1, "no")
     assert answers == [Answer("Well?", "yes", custom=True)]
-
-
-def draw(seed: int) -> tuple[str, FakeTroupe, Signal, float]:
-    """A team, faults for everybody in it, and when it is called off."""
-    source = random.Random(seed)
-    kinds = ["ok", "ok", "ok", "fails", "raises", "rubbish", "hangs", "deaf"]
-
-    async def answer(task: str, player: FakePlayer) -> str | Result:
-        kind = source.choice(kinds)
-        if kind == "deaf":
-            # It goes on for a while when it is cut.
-            with trio.CancelScope(shield=True):
-                await trio.sleep(source.random() * 3)
-        await trio.sleep(1000 if kind == "hangs" else source.random() * 2)
-        match kind:
-            case "fails":
-                return failed(player.agent.name, PROVIDER)
-            case "raises":
-                raise RuntimeError("torn")
-            case "rubbish":
-                return await rubbish(task, player)
-            case _:
-                return await good(task, player)
-
-    def sometimes(what: Exception) -> Callable[[Any], Awaitable[None]]:
-        async def happen(_: Any) -> None:
-            await trio.sleep(source.random())
-            if source.random() < 0.1:
-                raise what
-
-        return happen
-
-    troupe = FakeTroupe(
-        answer, opening=sometimes(OSError("no spawn")), closing=sometimes(OSError("no close"))
-    )
-    return source.choice(list(TEAMS)), troupe, Signal(), source.random() * 12
-
-
-async def play_seed(seed: int) -> None:
-    """One team under faults: called off by a signal, or cut from outside, or both."""
-    name, troupe, signal, when = draw(seed)
-    cut = random.Random(seed + 1).random() * 16
-    played = Played(TEAMS[name](), troupe, signal=signal)
-    with trio.move_on_after(cut):
-        async with trio.open_nursery() as nursery:
-
-            async def call_off() -> None:
-                await trio.sleep(when)
-                signal.set("the meeting is over")
-
-            nursery.start_soon(call_off)
-            await played.run()
-            nursery.cancel_scope.cancel()
-    played.check()
-
-
-@pytest.mark.parametrize("block", range(5))
-async def test_no_fault_leaves_anything_or_loses_a_turn(
-    autojump_clock: trio.testing.MockClock, block: int
-) -> None:
-    for seed in range(block * 40, block * 40 + 40):
-        try:
-            await play_seed(seed)
-        except BaseException as error:
-            error.add_note(f"seed {seed}: play_seed({seed})")
-            raise
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("block", range(25))
-async def test_no_fault_leaves_anything_or_loses_a_turn_in_a_thousand_seeds(
-    autojump_clock: trio.testing.MockClock, block: int
-) -> None:
-    for seed in range(1000 + block * 40, 1000 + block * 40 + 40):
-        try:
-            await play_seed(seed)
-        except BaseException as error:
-            error.add_note(f"seed {seed}: play_seed({seed})")
-            raise
 
 
 async def test_a_vote_of_rubbish_is_no_vote(autojump_clock: trio.testing.MockClock) -> None:

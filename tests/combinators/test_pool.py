@@ -373,6 +373,40 @@ async def test_one_turn_may_have_a_signal_of_its_own(
         assert (await pool.turn(SCOUT, "a")).ok
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["turn", "hold"])
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_spawn_that_nobody_wants_any_more_is_given_up(
+    autojump_clock: trio.testing.MockClock, is_held: bool, others: int
+) -> None:
+    async def slowly(agent: Agent) -> None:
+        await trio.sleep(5)
+
+    troupe, signal = FakeTroupe(opening=slowly), Signal()
+    said: list[str] = []
+
+    async def want(signal: Signal | None) -> None:
+        if is_held:
+            held = await pool.hold(KEEPER, signal=signal)
+            said.append((await held.ask("a")).status)
+        else:
+            said.append((await pool.turn(KEEPER, "a", signal=signal)).status)
+
+    async with SubagentPool(spawn=troupe.spawn) as pool:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(want, signal)
+            for _ in range(others):
+                nursery.start_soon(want, None)
+            await trio.sleep(1)
+            signal.set("enough")
+        await trio.sleep(60)
+        # Another who wants it has it; else it was never there, and the next has a new one.
+        assert len(troupe.opened) == others
+        assert (await pool.turn(KEEPER, "b")).ok
+    assert said == ["aborted", "ok"][: 1 + others]
+    assert len(troupe.opened) == 1
+    assert troupe.alive == set()
+
+
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
 def test_a_turn_that_may_take_no_time_is_refused_where_it_is_said(timeout: float) -> None:
     with pytest.raises(ValueError, match="more than 0 seconds"):

@@ -16,11 +16,12 @@ from standby_actors.agent import Agent, Lifetime, Limits
 from standby_actors.budget import Budget
 from standby_actors.events import Event, listen
 from standby_actors.models import NoModel
+from standby_actors.result import Result
 from standby_actors.session import Memory
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Subagent, reset_ids, spawn
 from standby_actors.usage import Usage
-from standby_combinators import SubagentPool, fan_out, reduce, run
+from standby_combinators import StopSwitch, SubagentPool, fan_out, reduce, run, stop_switch
 
 
 @pytest.fixture(autouse=True)
@@ -348,3 +349,29 @@ async def test_a_turn_that_would_pass_the_tokens_of_the_pool_is_not_begun(agent:
     assert [result.status for result in results] == ["ok", "ok", "budget"]
     assert [result.usage.turns for result in results] == [1, 1, 0]
     assert budget.spent.input_tokens + budget.spent.output_tokens == 26
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_a_turn_that_is_left_because_it_is_deaf_has_cost_what_it_has_cost_by_then(
+    autojump_clock: trio.testing.MockClock, agent: Agent
+) -> None:
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    deaf = Reply("late", seconds=60, deaf_seconds=8, usage=spent)
+    switch = stop_switch()
+    async with trio.open_nursery() as nursery:
+
+        async def stop() -> None:
+            await trio.sleep(1)
+            await switch.one(f"{agent.name}#1")
+
+        nursery.start_soon(stop)
+        done = await run_as(agent, ScriptedModel(lambda task: deaf), switch)
+    assert done.status == "stopped"
+    assert (done.usage.turns, done.usage.input_tokens, done.usage.output_tokens) == (1, 10, 3)
+
+
+async def run_as(agent: Agent, model: ScriptedModel, switch: StopSwitch) -> Result:
+    """One turn, with the lifetime that the agent wants."""
+    async with SubagentPool(model=model, switch=switch) as pool:
+        await pool.turn(agent, "begin")
+    return pool.trail.steps[0]
