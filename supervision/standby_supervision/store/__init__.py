@@ -17,7 +17,7 @@ from .errors import (
     StoreReadOnly,
     StoreTooNew,
 )
-from .records import Append, Claim, Create, NewEvent, Release, Renew, RunRow, StoredEvent
+from .records import Append, Claim, Create, NewEvent, Offer, Release, Renew, RunRow, StoredEvent
 from .store import Receipt, Store, StoreUrl, open_store
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Fenced",
     "NewEvent",
     "NoSuchRun",
+    "Offer",
     "Receipt",
     "Release",
     "Renew",

@@ -94,6 +94,15 @@ class Claim(msgspec.Struct, frozen=True):
     state: str | None = None
 
 
+class Offer(msgspec.Struct, frozen=True):
+    """Keep `events` as the next of `run`, whoever owns it: what comes from outside,
+    an answer or a wish, and is its owner's to take up."""
+
+    run: str
+    at: float
+    events: tuple[NewEvent, ...]
+
+
 class Renew(msgspec.Struct, frozen=True):
     """Say that the owner of `epoch` lives."""
 
@@ -110,4 +119,4 @@ class Release(msgspec.Struct, frozen=True):
     at: float
 
 
-Command: TypeAlias = Append | Create | Claim | Renew | Release
+Command: TypeAlias = Append | Create | Claim | Offer | Renew | Release

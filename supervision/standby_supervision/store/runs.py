@@ -8,7 +8,7 @@ import msgspec
 
 from .backend import Outcome
 from .errors import Fenced, NoSuchRun, RunTaken
-from .records import Append, Claim, Command, Create, NewEvent, Release, Renew, RunRow
+from .records import Append, Claim, Command, Create, NewEvent, Offer, Release, Renew, RunRow
 
 Written = tuple[str, int, int, float, NewEvent]
 """Run, seq, epoch, time and event."""
@@ -49,6 +49,11 @@ class Runs:
                 if row.epoch != command.epoch or row.owner is None:
                     return self._fenced(row, command.epoch)
                 return self._keep(row, command.at, command.events, command.state)
+            case Offer():
+                self._keep(row, command.at, command.events, None)
+                # It comes from outside, and says nothing of the owner.
+                row = msgspec.structs.replace(row, last=row.last + len(command.events))
+                return self._set(row).last
             case Renew():
                 if row.epoch != command.epoch or row.owner is None:
                     return self._fenced(row, command.epoch)
