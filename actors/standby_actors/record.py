@@ -12,7 +12,8 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -176,20 +177,42 @@ def claim(folder: Path, name: str) -> str:
                 # Another process was faster.
                 continue
             raise _no_file(path, errno.EEXIST) from None
+        if _is_file(_transcript(folder, free)):
+            # Written, and let go of, between our look and our claim.
+            path.unlink()
+            continue
         return free
     raise AssertionError("there is always a next name")
 
 
-def free_name(folder: Path, name: str) -> str:
-    """The name that :func:`claim` would take, of which nothing is made."""
-    return next(_free(folder, name))
+@contextmanager
+def claimed_for_a_transcript(folder: Path, name: str) -> Generator[str]:
+    """A name as :func:`claim` takes it, for who writes a transcript and no record.
+
+    It is held while the transcript is written, which then holds it; where none was, the
+    name is free again.
+
+    Raises:
+        OSError: as :func:`claim`.
+    """
+    claimed = claim(folder, name)
+    try:
+        yield claimed
+    finally:
+        with suppress(OSError):
+            (folder / f"{claimed}{ENDING}").unlink()
 
 
 def _free(folder: Path, name: str) -> Iterator[str]:
     for number in itertools.count(1):
         free = name if number == 1 else f"{name}.{number}"
-        if not any(_is_file(folder / f"{free}{end}") for end in (ENDING, ".jsonl")):
+        record, transcript = folder / f"{free}{ENDING}", _transcript(folder, free)
+        if not _is_file(record) and not _is_file(transcript):
             yield free
+
+
+def _transcript(folder: Path, name: str) -> Path:
+    return folder / f"{name}.jsonl"
 
 
 def _is_file(path: Path) -> bool:

@@ -22,6 +22,7 @@ from .agent import (
     has_others,
     resolve_lifetime,
 )
+from .agent_checks import check_task, check_timeout
 from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
@@ -376,8 +377,7 @@ class Subagent:
     ) -> Result:
         mind = self._mind
         is_kept = as_cell(self._ref).is_kept
-        if not isinstance(cast("object", task), str):
-            raise TypeError(f"a task is a str, not {type(task).__name__}")
+        check_task(task)
         for each in attachments:
             if not isinstance(cast("object", each), Attachment):
                 raise TypeError(f"an attachment is an Attachment, not {type(each).__name__}")
@@ -386,8 +386,7 @@ class Subagent:
         seconds = next(
             (s for s in (timeout, mind.timeout, mind.agent.timeout) if s is not None), math.inf
         )
-        if not seconds > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {seconds!r}")
+        check_timeout(seconds)
         order = Order(task, seconds, trio.current_time(), attachments, hear, on_handoff)
         if mind.stopped:
             await trio.lowlevel.checkpoint()

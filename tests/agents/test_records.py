@@ -29,11 +29,13 @@ from standby_actors.record import (
     Recorder,
     Said,
     claim,
+    claimed_for_a_transcript,
     messages_of,
     read_record,
 )
 from standby_actors.record_page import page
 from standby_actors.result import ChatMessage, TurnError
+from standby_actors.session import export_jsonl
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import reset_ids, spawn
 from standby_actors.usage import Usage
@@ -271,3 +273,59 @@ def test_of_many_at_once_each_has_a_name_of_its_own(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         names = list(pool.map(lambda _: claim(tmp_path, "scout-1"), range(40)))
     assert len(set(names)) == 40
+
+
+async def echo(task: str) -> str:
+    return task
+
+
+async def test_an_export_elsewhere_replaces_its_own_file_and_no_other(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for task in ("one", "two"):
+        reset_ids()
+        async with spawn(Agent("scout", echo), export_dir=tmp_path) as scout:
+            await scout.ask(task)
+            first = scout.export(elsewhere)
+            await scout.ask("more")
+            assert scout.export(elsewhere) == first
+    # Each has both turns, and nothing else is left of them.
+    for name, task in (("scout-1.jsonl", "one"), ("scout-1.2.jsonl", "two")):
+        said = await trio.Path(elsewhere, name).read_text()
+        assert f'"{task}"' in said
+        assert '"more"' in said
+    assert sorted(os.listdir(elsewhere)) == ["scout-1.2.jsonl", "scout-1.jsonl"]
+
+
+async def test_an_export_that_fails_leaves_its_name_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    async with spawn(Agent("scout", echo)) as scout:
+        await scout.ask("one")
+        with monkeypatch.context() as patched:
+            patched.setattr("standby_actors.session.write_whole", full)
+            with pytest.raises(OSError, match="no space left"):
+                scout.export(tmp_path)
+        assert os.listdir(tmp_path) == []
+        assert scout.export(tmp_path).name == f"{scout.id.replace('#', '-')}.jsonl"
+
+
+def test_of_many_exports_and_records_at_once_each_has_a_file_of_its_own(tmp_path: Path) -> None:
+    def write(number: int) -> str:
+        if number % 3 == 0:
+            return claim(tmp_path, "scout-1")
+        with claimed_for_a_transcript(tmp_path, "scout-1") as name:
+            path = export_jsonl((ChatMessage("user", str(number)),), tmp_path, name)
+        written[path] = str(number)
+        return name
+
+    written: dict[Path, str] = {}
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(write, range(90)))
+    assert len(set(names)) == 90
+    assert len(written) == 60
+    for path, number in written.items():
+        assert f'"{number}"' in path.read_text()
+    assert len(os.listdir(tmp_path)) == 90
