@@ -104,8 +104,10 @@ class Run:
         restore: Restore = "replay",
         attempts: int = ATTEMPTS,
         options: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._options = options or {}
         self._answered = trio.Event()
         self._seen = seen
@@ -153,7 +155,7 @@ class Run:
                         self.state.apply(fact)
 
         events = tuple(event_of(fact) for fact in facts)
-        return self._store.submit(Append(self.id, self.epoch, time.time(), events), fold)
+        return self._store.submit(Append(self.id, self.epoch, self._clock(), events), fold)
 
     async def record(self, *facts: Any) -> int:
         """Record `facts`, all or none: on the disk, once this returns.
@@ -311,13 +313,13 @@ class Run:
         key = id or self.steps.next(digest("question", text)).key
         question = self.state.questions.get(key)
         if question is None:
-            deadline = None if seconds is None else time.time() + seconds
+            deadline = None if seconds is None else self._clock() + seconds
             await self.record(QuestionAsked(key, text, choices, default, deadline))
             question = self.state.questions[key]
         while question.is_open:
             left = LOOK_SECONDS
             if question.asked.deadline is not None:
-                left = min(left, question.asked.deadline - time.time())
+                left = min(left, question.asked.deadline - self._clock())
             if left <= 0:
                 await self.record(QuestionExpired(key))
             else:

@@ -282,7 +282,12 @@ class Workspace:
         options: dict[str, Any],
     ) -> Run:
         row = None if id is None else await self._store.run(id)
-        more: dict[str, Any] = {"restore": restore, "attempts": attempts, "options": options}
+        more: dict[str, Any] = {
+            "restore": restore,
+            "attempts": attempts,
+            "options": options,
+            "clock": self._clock,
+        }
         me, now = this_process(), self._clock()
         if row is None:
             run = id or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -419,7 +424,7 @@ async def open_workspace(
         FileNotFoundError: there is no such folder.
         StoreError: the store cannot be opened.
     """
-    root = await trio.to_thread.run_sync(_folder, Path(path), store is None)
+    root = _folder(Path(path), is_own=store is None)
     if isinstance(store, Store):
         async with _entered(root, store, clock) as workspace:
             yield workspace
@@ -447,7 +452,7 @@ async def _entered(root: Path, store: Store, clock: Clock) -> AsyncGenerator[Wor
         there.remove(workspace)
 
 
-def _folder(path: Path, is_own: bool) -> Path:
+def _folder(path: Path, *, is_own: bool) -> Path:
     root = path.resolve(strict=True)
     if not root.is_dir():
         raise NotADirectoryError(f"a workspace is a folder, and {root} is none")
