@@ -4,7 +4,16 @@
 their steps, :mod:`facts` says what is recorded, and :mod:`state` what it comes to.
 """
 
-from .errors import DamagedRun, InDoubt, RunError, RunOver, RunOwned, StepFailed, WorkspaceDenied
+from .errors import (
+    DamagedRun,
+    InDoubt,
+    Quarantined,
+    RunError,
+    RunOver,
+    RunOwned,
+    StepFailed,
+    WorkspaceDenied,
+)
 from .run import Run, Step, current_step
 from .state import RunState
 from .workspace import Swept, Workspace, open_workspace
@@ -12,6 +21,7 @@ from .workspace import Swept, Workspace, open_workspace
 __all__ = [
     "DamagedRun",
     "InDoubt",
+    "Quarantined",
     "Run",
     "RunError",
     "RunOver",

@@ -67,6 +67,25 @@ class RunOver(RunError):
         return f"the run {self.run!r} is completed; its output is recorded, and it does not go on"
 
 
+class Quarantined(RunError):
+    """Raised where the owners of a run have crashed too often, one after another.
+
+    It is left alone, so that it harms nothing else.  ``standby confirm RUN`` lets it be
+    tried again.
+    """
+
+    def __init__(self, run: str, crashes: int) -> None:
+        super().__init__(run, crashes)
+        self.run = run
+        self.crashes = crashes
+
+    def __str__(self) -> str:
+        return (
+            f"the run {self.run!r} is in quarantine: its last {self.crashes} owners crashed before"
+            f" they got anywhere; find out why, then `standby confirm {self.run}`"
+        )
+
+
 class DamagedRun(RunError):
     """Raised where an event of a run cannot be read.  It is left as it is."""
 

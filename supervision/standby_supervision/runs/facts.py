@@ -58,6 +58,21 @@ class RunInterrupted(Fact, frozen=True, tag="run.interrupted"):
     """Nobody works on it any more, and it is not over."""
 
     why: str
+    crashed: bool = False
+    """Its owner went without a word."""
+
+
+class RunReleased(Fact, frozen=True, tag="run.released"):
+    """Somebody has looked why its owners crash, and it may be tried again."""
+
+    by: str = ""
+
+
+class CancelWanted(Fact, frozen=True, tag="run.cancel_wanted"):
+    """Somebody outside wants it to end; it is for its owner to do."""
+
+    why: str
+    by: str = ""
 
 
 class RunEnded(Fact, frozen=True, tag="run.ended"):
@@ -195,6 +210,8 @@ RunFact: TypeAlias = (
     RunOpened
     | RunResumed
     | RunInterrupted
+    | RunReleased
+    | CancelWanted
     | RunEnded
     | TurnBegan
     | TurnEnded

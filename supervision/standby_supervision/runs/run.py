@@ -24,6 +24,7 @@ from ..store import Append, Fenced, Receipt, Store, StoreError
 from .errors import InDoubt, StepFailed
 from .facts import (
     AgentExited,
+    CancelWanted,
     EffectBegan,
     EffectCut,
     EffectEnded,
@@ -326,7 +327,7 @@ class Run:
                 self._answered = trio.Event()
                 with trio.move_on_after(left):
                     await self._answered.wait()
-            await self._look()
+            await self.look()
         return question.answer
 
     async def respond(self, question: str, answer: str, *, by: str = "") -> bool:
@@ -342,12 +343,16 @@ class Run:
             await trio.lowlevel.checkpoint()
             return False
         await self.record(QuestionAnswered(question, answer, by))
-        await self._look()
+        await self.look()
         self._answered.set()
         return asked.answer == answer and asked.by == by
 
-    async def _look(self) -> None:
-        """Take in what was written of questions, by whomever, in the order of the store."""
+    async def look(self) -> None:
+        """Take in what was written from outside: answers and wishes, in the order of the store.
+
+        Raises:
+            StoreError: it cannot be read now.
+        """
         for event in await self._store.read(self.id, self._seen):
             if event.seq <= self._seen:
                 continue  # another task has read it in the meantime
@@ -355,6 +360,9 @@ class Run:
             fact = fact_of(event)
             if isinstance(fact, QuestionAnswered | QuestionExpired):
                 self.state.apply(fact)
+                self._answered.set()
+            elif isinstance(fact, CancelWanted):
+                self.cancel(fact.why)
 
 
 def check_answer(question: Question, answer: str) -> None:

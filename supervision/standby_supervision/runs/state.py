@@ -13,6 +13,7 @@ from .facts import (
     AgentExited,
     AgentRegistered,
     AgentTerminated,
+    CancelWanted,
     EffectBegan,
     EffectCut,
     EffectEnded,
@@ -26,6 +27,7 @@ from .facts import (
     RunFact,
     RunInterrupted,
     RunOpened,
+    RunReleased,
     RunResumed,
     StepId,
     TurnBegan,
@@ -65,6 +67,8 @@ class RunState:
     output: str = ""
     lives: int = 0
     """How often somebody has begun to work on it."""
+    crashes: int = 0
+    """How often in a row its owner has crashed before it brought anything about."""
     outcomes: dict[StepId, Outcome] = field(factory=dict)
     """What has ended, for good."""
     attempts: dict[StepId, int] = field(factory=dict)
@@ -86,6 +90,11 @@ class RunState:
                 self.status, self.error, self.lives = "running", "", self.lives + 1
             case RunInterrupted():
                 self.status, self.error = "interrupted", fact.why
+                self.crashes += fact.crashed
+            case RunReleased():
+                self.crashes = 0
+            case CancelWanted():
+                pass  # a wish, and no end
             case RunEnded():
                 self.status, self.error, self.output = fact.how, fact.error, fact.output
             case TurnBegan():
@@ -125,6 +134,7 @@ class RunState:
         self.open[step] = name
 
     def _ended(self, step: StepId, outcome: Outcome) -> None:
+        self.crashes = 0
         # The first end counts: a second would be another truth about one step.
         self.outcomes.setdefault(step, outcome)
         self.attempts.pop(step, None)

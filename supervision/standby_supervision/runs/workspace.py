@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shlex
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -42,14 +41,16 @@ from ..store import (
     StoreUrl,
     open_store,
 )
-from .errors import DamagedRun, RunError, RunOver, RunOwned, WorkspaceDenied
+from .errors import DamagedRun, Quarantined, RunOver, RunOwned, WorkspaceDenied
 from .facts import (
     AgentExited,
+    CancelWanted,
     Forgiven,
     QuestionAnswered,
     RunEnded,
     RunInterrupted,
     RunOpened,
+    RunReleased,
     RunResumed,
     event_of,
     fact_of,
@@ -60,10 +61,15 @@ from .state import RunState
 
 FOLDER = ".standby"
 """Where a workspace keeps what is its own."""
+GONE = "owner gone"
+WATCH_SECONDS = 2.0
+"""How often an owner looks what is wanted of its runs from outside."""
 RENEW_SECONDS = 10.0
 """How often an owner says that it lives."""
 LEASE_SECONDS = 60.0
 """After how long without that an owner that cannot be seen counts as gone."""
+RECOVERIES = 5
+"""How often in a row the owners of a run may crash before they get anywhere."""
 RESUME = "STANDBY_RUN"
 """The variable that tells a program which run it is to go on with."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -136,6 +142,7 @@ class Workspace:
         id: str | None = None,  # noqa: A002 - as a subagent has it
         restore: Restore = "replay",
         attempts: int = ATTEMPTS,
+        recoveries: int = RECOVERIES,
         **options: Any,
     ) -> AsyncGenerator[Run]:
         """A durable run for the length of the block: a new one, or one gone on with.
@@ -152,11 +159,15 @@ class Workspace:
                 for a new one, or for the one that ``standby resume`` named.
             restore: what a conversation knows of turns that are not played again.
             attempts: how often a step may begin without its end being recorded.
+            recoveries: how often in a row its owners may crash without an outcome,
+                before it is left alone.
             options: for each subagent, as :func:`standby.spawn` has them.
 
         Raises:
             RunOwned: somebody works on it.
             RunOver: it is completed.
+            Quarantined: its owners have crashed too often.
+            DamagedRun: an event of it cannot be read.
             WorkspaceDenied: the id is that of another workspace's run.
             StoreError: the store refuses; nothing was begun.
         """
@@ -164,7 +175,7 @@ class Workspace:
             raise ValueError(
                 f"a run is called by up to 100 letters, digits, '.', '_' and '-', not {name!r}"
             )
-        run = await self._open(name, id or _told(name), restore, attempts, options)
+        run = await self._open(name, id or _told(name), restore, attempts, recoveries, options)
         self._runs[run.id] = run
         try:
             async with self._kept(run):
@@ -172,18 +183,33 @@ class Workspace:
         finally:
             del self._runs[run.id]
 
-    async def cancel(self, run: str, why: str = "cancelled") -> bool:
-        """End one of its runs that is at work in this process; False if it is not.
+    async def cancel(self, run: str, why: str = "cancelled", *, by: str = "") -> bool:
+        """End one of its runs; False if it is over already.
+
+        One that is at work in this process ends at once, one in another process as soon
+        as that looks, within some seconds; one that nobody works on is `cancelled` now.
 
         Raises:
             WorkspaceDenied: it has no such run.
+            StoreError: the wish could not be written.
         """
-        there = self._runs.get(run)
-        if there is None:
-            await self._row(run)
+        row = await self._row(run)
+        if row.state in ("completed", "cancelled"):
             return False
-        there.cancel(why)
-        await trio.lowlevel.checkpoint()
+        there = self._runs.get(run)
+        if there is not None:
+            there.cancel(why)
+            return True
+        now = self._clock()
+        if row.owner is not None and not self._is_gone(row):
+            wish = event_of(CancelWanted(why, by))
+            await self._store.submit(Offer(run, now, (wish,))).wait()
+            return True
+        ended = (event_of(RunEnded("cancelled", why)),)
+        epoch = await self._store.submit(
+            Claim(run, row.epoch, this_process(), now, ended, "cancelled")
+        ).wait()
+        await self._store.submit(Release(run, epoch, now)).wait()
         return True
 
     async def respond(self, run: str, question: str, answer: str, *, by: str = "") -> bool:
@@ -210,7 +236,8 @@ class Workspace:
     async def confirm(self, run: str, *, by: str = "") -> tuple[str, ...]:
         """Let the steps of a run that are in doubt be tried once more; their names.
 
-        Somebody has looked whether their effects are there, and answers for it.
+        One that is in quarantine may be gone on with.  Somebody has looked whether their
+        effects are there, and answers for it.
 
         Raises:
             WorkspaceDenied: it has no such run.
@@ -219,9 +246,12 @@ class Workspace:
         row = await self._row(run)
         self._check_free(row)
         state = await self.state(run)
-        facts = tuple(event_of(Forgiven(step, by)) for step in state.open)
-        if facts:
-            await self._store.submit(Offer(run, self._clock(), facts)).wait()
+        facts: list[Any] = [Forgiven(step, by) for step in state.open]
+        if state.crashes:
+            facts.append(RunReleased(by))
+        events = tuple(event_of(fact) for fact in facts)
+        if events:
+            await self._store.submit(Offer(run, self._clock(), events)).wait()
         return tuple(state.open.values())
 
     async def sweep(self) -> Swept:
@@ -238,17 +268,27 @@ class Workspace:
             try:
                 if await self._take_from_the_gone(row):
                     interrupted.append(row.run)
-            except (RunError, StoreError) as error:
+            except DamagedRun as error:
+                broken.append((row.run, str(error)))
+                # Of what cannot be read nothing is changed but that nobody works on it.
+                await self._give_back(row, (), "damaged")
+            except StoreError as error:
                 broken.append((row.run, str(error)))
         return Swept(tuple(interrupted), tuple(broken))
 
-    async def renew(self) -> None:
-        """Say of each run here that its owner lives; for :func:`open_workspace`."""
+    async def watch(self) -> None:
+        """Say of each run here that its owner lives, and take in what is wanted of it
+        from outside; for :func:`open_workspace`."""
+        renewed = self._clock()
         while True:
-            await trio.sleep(RENEW_SECONDS)
+            await trio.sleep(WATCH_SECONDS)
+            is_due = not 0 <= self._clock() - renewed < RENEW_SECONDS
+            renewed = self._clock() if is_due else renewed
             for run in list(self._runs.values()):
                 try:
-                    await self._store.submit(Renew(run.id, run.epoch, self._clock())).wait()
+                    await run.look()
+                    if is_due:
+                        await self._store.submit(Renew(run.id, run.epoch, renewed)).wait()
                 except Fenced:
                     run.cancel("another process has taken it over")
                 except StoreError:
@@ -256,21 +296,18 @@ class Workspace:
 
     async def _take_from_the_gone(self, row: RunRow) -> bool:
         state = self._fold(row.run, await self._store.read(row.run))
-        facts: list[Any] = [
-            AgentExited(each.subagent, "orphaned", each.incarnation, why="owner gone")
-            for each in state.agents.values()
-        ]
-        if state.status == "running":
-            facts.append(RunInterrupted("owner gone"))
-        events = tuple(event_of(fact) for fact in facts)
         status = "interrupted" if state.status == "running" else state.status
-        now = self._clock()
+        return await self._give_back(row, _gone(state), status)
+
+    async def _give_back(self, row: RunRow, facts: tuple[Any, ...], status: str) -> bool:
+        """Record that the owner of a run is gone; False if somebody else has taken it."""
+        events, now = tuple(event_of(fact) for fact in facts), self._clock()
         claim = Claim(row.run, row.epoch, this_process(), now, events, status)
         try:
             epoch = await self._store.submit(claim).wait()
-        except RunTaken:
-            return False  # somebody else has found it at the same time
-        await self._store.submit(Release(row.run, epoch, now)).wait()
+            await self._store.submit(Release(row.run, epoch, now)).wait()
+        except (RunTaken, Fenced):
+            return False
         return True
 
     async def _open(
@@ -279,6 +316,7 @@ class Workspace:
         id: str | None,  # noqa: A002 - as above
         restore: Restore,
         attempts: int,
+        recoveries: int,
         options: dict[str, Any],
     ) -> Run:
         row = None if id is None else await self._store.run(id)
@@ -302,12 +340,9 @@ class Workspace:
         if row.state == "completed":
             raise RunOver(row.run)
         state = self._fold(row.run, await self._store.read(row.run))
-        resumed = RunResumed(me)
-        lost = [
-            AgentExited(each.subagent, "orphaned", each.incarnation, why="owner gone")
-            for each in state.agents.values()
-        ]
-        facts = (*lost, resumed)
+        if state.crashes >= recoveries:
+            raise Quarantined(row.run, state.crashes)
+        facts = (*_gone(state), RunResumed(me))
         events = tuple(event_of(fact) for fact in facts)
         claim = Claim(row.run, row.epoch, me, now, events, "running")
         try:
@@ -391,6 +426,17 @@ class Workspace:
         return state
 
 
+def _gone(state: RunState) -> tuple[Any, ...]:
+    """The facts of an owner that went without a word."""
+    if state.status != "running":
+        return ()
+    lost = [
+        AgentExited(each.subagent, "orphaned", each.incarnation, why=GONE)
+        for each in state.agents.values()
+    ]
+    return (*lost, RunInterrupted(GONE, crashed=True))
+
+
 _open_workspaces: trio.lowlevel.RunVar[list[Workspace]] = trio.lowlevel.RunVar("standby workspaces")
 
 
@@ -446,7 +492,7 @@ async def _entered(root: Path, store: Store, clock: Clock) -> AsyncGenerator[Wor
     try:
         workspace.swept = await workspace.sweep()
         async with beside() as nursery:
-            nursery.start_soon(workspace.renew)
+            nursery.start_soon(workspace.watch)
             yield workspace
     finally:
         there.remove(workspace)
@@ -474,8 +520,3 @@ def _told(name: str) -> str | None:
         return None
     del os.environ[RESUME]
     return run
-
-
-def command_line(command: tuple[str, ...]) -> str:
-    """A command as a shell takes it."""
-    return shlex.join(command)

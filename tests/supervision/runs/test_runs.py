@@ -6,14 +6,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
 
 from standby import Agent, Result, fan_out
+from standby_supervision.owner import this_process
 from standby_supervision.runs import (
     DamagedRun,
     InDoubt,
+    Quarantined,
     Run,
     RunOver,
     RunOwned,
@@ -23,9 +26,16 @@ from standby_supervision.runs import (
     current_step,
     open_workspace,
 )
-from standby_supervision.runs.facts import EffectBegan, StepId
+from standby_supervision.runs.facts import (
+    CancelWanted,
+    EffectBegan,
+    RunInterrupted,
+    RunOpened,
+    StepId,
+    event_of,
+)
 from standby_supervision.runs.steps import digest, name_of
-from standby_supervision.store import Append, NewEvent, Store, open_store
+from standby_supervision.store import Append, Create, NewEvent, Offer, Store, open_store
 
 played: list[str] = []
 
@@ -378,3 +388,81 @@ async def test_a_deadline_is_a_point_in_time(store: Store, tmp_path: Path) -> No
             await ask(workspace, answers, id="q", seconds=60.0, default="no")
         assert not await workspace.respond("r", "q", "yes")
     assert answers == ["no"]
+
+
+async def test_another_process_has_a_run_cancelled(store: Store, tmp_path: Path) -> None:
+    async with (
+        open_workspace(tmp_path, store) as workspace,
+        workspace.open_run("nightly", id="r") as run,
+    ):
+        wish = event_of(CancelWanted("enough", "ann"))
+        await store.submit(Offer("r", 0.0, (wish,))).wait()
+        await trio.sleep_forever()
+    assert (run.state.status, run.state.error) == ("cancelled", "enough")
+
+
+async def test_a_run_that_nobody_works_on_is_cancelled_at_once(
+    store: Store, tmp_path: Path
+) -> None:
+    with trio.move_on_after(1):
+        async with run_of(store, tmp_path):
+            await trio.sleep_forever()
+    async with open_workspace(tmp_path, store) as workspace:
+        assert await workspace.cancel("r", "enough")
+        assert (await workspace.state("r")).status == "cancelled"
+        assert not await workspace.cancel("r", "enough")
+        assert [event.kind for event in await workspace.events("r")].count("run.ended") == 1
+
+
+async def test_an_owner_that_cannot_be_seen_counts_as_gone_after_a_minute(
+    store: Store, tmp_path: Path
+) -> None:
+    elsewhere = msgspec.structs.replace(this_process(), machine="another")
+    opening = (event_of(RunOpened("nightly", elsewhere)),)
+    path = str(tmp_path)
+    await store.submit(Create("r", path, "nightly", elsewhere, 1_000.0, opening, "running")).wait()
+    for now, found in ((1_060.0, ()), (1_061.0, ("r",)), (1_062.0, ())):
+        async with open_workspace(tmp_path, store, clock=lambda now=now: now) as workspace:  # type: ignore[misc] # mypy sees no default
+            assert workspace.swept.interrupted == found
+
+
+async def test_one_damaged_run_hinders_no_other(store: Store, tmp_path: Path) -> None:
+    gone = msgspec.structs.replace(this_process(), started=1)
+    path = str(tmp_path)
+    for number in range(20):
+        opening = event_of(RunOpened("nightly", gone))
+        if number == 7:
+            opening = NewEvent("run.opened", b"{")
+        run = Create(f"r{number}", path, "nightly", gone, float(number), (opening,), "running")
+        await store.submit(run).wait()
+    async with open_workspace(tmp_path, store) as workspace:
+        assert len(workspace.swept.interrupted) == 19
+        ((broken, why),) = workspace.swept.broken
+        assert broken == "r7"
+        assert "event 1 of the run 'r7' cannot be read" in why
+        assert {row.state for row in await workspace.runs() if row.run != "r7"} == {"interrupted"}
+        assert (await store.run("r7")).state == "damaged"  # type: ignore[union-attr] # it is there
+        assert len(await store.read("r7")) == 1
+        with pytest.raises(DamagedRun):
+            async with workspace.open_run(id="r7"):
+                raise AssertionError
+        assert (await workspace.sweep()).broken == ()
+
+
+async def test_a_run_whose_owners_crash_and_crash_is_left_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    async with run_of(store, tmp_path, is_over=False) as run:
+        await run.record(*[RunInterrupted("owner gone", crashed=True) for _ in range(4)])
+        await run.turn(scout, "a")
+        await run.record(*[RunInterrupted("owner gone", crashed=True) for _ in range(5)])
+    async with open_workspace(tmp_path, store) as workspace:
+        with pytest.raises(Quarantined, match="its last 5 owners crashed before they got anywhere"):
+            async with workspace.open_run(id="r"):
+                raise AssertionError
+        async with workspace.open_run(id="r", recoveries=6) as run:
+            run.cancel()
+            await trio.sleep(1)
+        await workspace.confirm("r")
+        async with workspace.open_run(id="r") as run:
+            assert run.state.crashes == 0
