@@ -318,14 +318,14 @@ def test_of_many_exports_and_records_at_once_each_has_a_file_of_its_own(tmp_path
             return claim(tmp_path, "scout-1")
         with claimed_for_a_transcript(tmp_path, "scout-1") as name:
             path = export_jsonl((ChatMessage("user", str(number)),), tmp_path, name)
-        written[path] = str(number)
+        numbers[path] = str(number)
         return name
 
-    written: dict[Path, str] = {}
+    numbers: dict[Path, str] = {}
     with ThreadPoolExecutor(8) as pool:
         names = list(pool.map(write, range(90)))
     assert len(set(names)) == 90
-    assert len(written) == 60
-    for path, number in written.items():
+    assert len(numbers) == 60
+    for path, number in numbers.items():
         assert f'"{number}"' in path.read_text()
     assert len(os.listdir(tmp_path)) == 90
