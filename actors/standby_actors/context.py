@@ -37,7 +37,8 @@ def summary_task(said: tuple[ChatMessage, ...]) -> str:
     lines: list[str] = []
     left = _WHOLE_CHARACTERS
     for number, message in enumerate(reversed(said)):
-        line = f"{message.role}: {_short(message.text)}"
+        called = "".join(f" [calls {call.name} {call.arguments}]" for call in message.calls)
+        line = f"{message.role}: {_short(message.text + called)}"
         if len(line) > left:
             lines.append(f"({len(said) - number} earlier messages are left out)")
             break

@@ -34,6 +34,7 @@ from ..session import (
 )
 from ..usage import NOTHING, Usage
 from .conversation import Conversation
+from .past import past_of
 
 _CAN = Capabilities(streaming=True)
 
@@ -118,7 +119,8 @@ class _Played:
 
 def _shown(memory: Memory) -> list[ChatMessage]:
     """What an agent is shown of what was said before."""
-    shown = [each for each in memory.messages if each.text and not each.partial]
+    # Which tools it has is its library's to know: what was called is told in words.
+    shown = [each for each in past_of(memory.messages, (), set()) if each.text]
     if memory.summary:
         said = f"What was said so far, in short:\n{memory.summary}"
         shown.insert(0, ChatMessage("user", said))

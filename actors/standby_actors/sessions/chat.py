@@ -31,7 +31,7 @@ from ..session import (
     ignore,
     no_attachments,
 )
-from ..tools.answers import Submission, no_tool
+from ..tools.answers import SUBMIT, Submission, no_tool
 from ..tools.approvals import Approvals, approvals_of
 from ..tools.calls import Answered, CallHistory, run_calls
 from ..tools.guard import CallLimits
@@ -42,6 +42,7 @@ from .asking import Answer, answer_of, entries_of
 from .connection import ChatModel as ChatModel
 from .connection import open_chat_model as open_chat_model
 from .conversation import Conversation
+from .past import past_of
 from .schema import AnswerSchema
 from .wires.wire import Asked, Entry
 
@@ -89,6 +90,18 @@ class ChatSession(Conversation):
         return self.connection.name
 
     @property
+    def hands_in(self) -> bool:
+        """Whether an answer that is data is handed in by a tool.
+
+        So it is where there are tools: text that is kept to a schema cannot call any, and
+        some APIs have nothing else.
+        """
+        if self.schema is None:
+            return False
+        native = self.capabilities.schema or self.connection.wire.has_schema
+        return bool(self.tools) or not native
+
+    @property
     def capabilities(self) -> Capabilities:
         """What the model's server can do, as far as it has shown."""
         return self.connection.capabilities
@@ -96,11 +109,12 @@ class ChatSession(Conversation):
     def recall(self, memory: Memory) -> None:
         """Begin with what was said before; it is shown to the model as its own past."""
         self.summary = memory.summary
-        plain = [m for m in memory.messages if m.text and not m.partial and m.role != "tool"]
-        # Calls and their answers were of tools that may not be there any more.
-        plain = [msgspec.structs.replace(m, calls=()) for m in plain]
-        if plain:
-            self.shown.append(entries_of(plain))
+        callable_now = {tool.name for tool in self.tools}
+        if self.hands_in:
+            callable_now.add(SUBMIT)
+        past = past_of(memory.messages, callable_now, self.taken)
+        if past:
+            self.shown.append(entries_of(past))
 
     def known(self) -> Memory:
         """What the model is shown: the turns that it answered, the oldest as a summary."""
@@ -213,11 +227,7 @@ class _Turn:
     def __attrs_post_init__(self) -> None:
         session = self.session
         self.taken = session.taken
-        schema, can = session.schema, session.capabilities
-        # Where there are tools, an answer that is data is handed in by one: text that is
-        # kept to a schema cannot call any, and some APIs have nothing else.
-        native = can.schema or session.connection.wire.has_schema
-        if schema is not None and not self.is_aside and (session.tools or not native):
+        if session.hands_in and not self.is_aside:
             self.submission = Submission(session.agent.schema)
 
     def say(self, message: ChatMessage, opaque: tuple[Any, ...] = ()) -> None:

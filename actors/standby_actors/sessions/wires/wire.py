@@ -112,16 +112,10 @@ class Heard:
         Args:
             taken: ids of calls that came before; those given here are added.
         """
-        calls: list[ToolCall] = []
-        for number, call in enumerate(self.calls.values()):
-            # What is no word, or endless, could not be sent back.
-            given = call.id if _AN_ID.fullmatch(call.id) else ""
-            identity = given
-            while not identity or identity in taken:
-                identity = f"{given or 'call'}_{len(taken)}_{number}"
-            taken.add(identity)
-            calls.append(ToolCall(identity, call.name or "?", call.arguments))
-        return tuple(calls)
+        return tuple(
+            ToolCall(fresh_id(call.id, taken), call.name or "?", call.arguments)
+            for call in self.calls.values()
+        )
 
 
 class Wire(Protocol):
@@ -170,6 +164,27 @@ def a_count(holder: Mapping[str, Any], name: str) -> int:
     number: Any = holder.get(name)
     is_number = isinstance(number, int) and not isinstance(number, bool)
     return number if is_number and number > 0 else 0
+
+
+def fresh_id(given: str, taken: set[str]) -> str:
+    """The id of a call: as `given`, or, if that can be sent to nobody or is taken, another.
+
+    Args:
+        given: what a server has called it.
+        taken: all ids of the conversation; this one is added.
+
+    Examples:
+        >>> fresh_id("c", taken := {"a"}), fresh_id("c", taken), fresh_id("", taken)
+        ('c', 'c_2', 'call_3')
+    """
+    # What is no word, or endless, could not be sent back.
+    plain = given if _AN_ID.fullmatch(given) else ""
+    identity, number = plain, len(taken)
+    while not identity or identity in taken:
+        identity = f"{plain or 'call'}_{number}"
+        number += 1
+    taken.add(identity)
+    return identity
 
 
 def sendable_name(name: str) -> str:
