@@ -63,6 +63,18 @@ def check_count(_agent: object, attribute: Any, count: Any) -> None:
         raise ValueError(f"{attribute.name} is at least 1, not {count!r}")
 
 
+def check_task(task: Any) -> None:
+    """A task, or whatever else is asked of a mind, is a text."""
+    if not isinstance(task, str):
+        raise TypeError(f"a task is a str, not {type(task).__name__}")
+
+
+def check_timeout(seconds: float | None) -> None:
+    """A turn that has a timeout may take some time."""
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"timeout must be more than 0 seconds, not {seconds!r}")
+
+
 def check_share(_agent: object, attribute: Any, share: Any) -> None:
     """More than 0 and at most 1."""
     if not is_number(share):

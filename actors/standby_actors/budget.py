@@ -6,7 +6,7 @@ What is asked of it is decided by :func:`shortfall`, which reads and changes not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 import trio
@@ -78,19 +78,24 @@ class Budget:
             yield each
             each = each.above
 
-    def reserve(self, *, tokens: int = 0, usd: float = 0.0) -> Reservation | Refusal:
+    def reserve(
+        self, *, tokens: int = 0, usd: float = 0.0, paid_by: Container[Budget] = ()
+    ) -> Reservation | Refusal:
         """Put one turn aside, here and above; settle it when it is over.
 
         Args:
             tokens: what it is expected to cost, in and out together.
             usd: what it is expected to cost, in dollars.
+            paid_by: budgets that whoever plays the turn charges for it: they are left
+                out, so that none pays twice.
         """
-        for each in self.chain():
+        parts = tuple(each for each in self.chain() if each not in paid_by)
+        for each in parts:
             refusal = shortfall(each, turns=1, tokens=tokens, usd=usd, seconds=each.seconds)
             if refusal is not None:
                 return refusal
-        reservation = Reservation(self, tokens, usd)
-        for each in self.chain():
+        reservation = Reservation(parts, tokens, usd)
+        for each in parts:
             if each._began is None:
                 each._began = trio.current_time()
             each.reserved_turns += 1
@@ -167,7 +172,8 @@ class Budget:
 class Reservation:
     """One turn, put aside until it is settled."""
 
-    budget: Budget
+    parts: tuple[Budget, ...]
+    """Where it was put aside."""
     tokens: int
     usd: float
     _is_open: bool = field(init=False, default=True)
@@ -177,7 +183,7 @@ class Reservation:
         if not self._is_open:
             return
         self._is_open = False
-        for each in self.budget.chain():
+        for each in self.parts:
             each.reserved_turns -= 1
             each.reserved_tokens -= self.tokens
             each.reserved_usd -= self.usd

@@ -13,6 +13,7 @@ from standby_actors.result import Result, TurnError
 
 from .chain import with_request
 from .checks import at_least
+from .endings import without_failures
 from .member import Asked, Member, members_of
 from .options import Options
 from .team import Stage, Team
@@ -154,3 +155,5 @@ async def _judged(until: Until, last: Result, iteration: int) -> bool | TurnErro
     except Exception as error:
         why = f"until() raised after iteration {iteration}: {described(error).removesuffix(': ')}"
         return TurnError("crash", why).with_cause(error)
+    except BaseExceptionGroup as group:
+        raise without_failures(group) from None

@@ -24,6 +24,8 @@ from standby_actors.result import Result, TurnError, crash_of, failed, succeeded
 from standby_actors.subagent import Subagent
 from standby_actors.usage import NOTHING, Usage
 
+from .endings import without_failures
+
 
 class Askable(Protocol):
     """Whatever answers: a team, a ref, a subagent, a router, a client of your own."""
@@ -152,6 +154,8 @@ async def answer_of(member: Askable, task: str) -> Result:
     # A combinator counts failures: whoever cannot answer fails this turn and no other.
     except Exception as error:
         return failed(name, _why(error), usage=_took(began))
+    except BaseExceptionGroup as group:
+        raise without_failures(group) from None
     if isinstance(answer, Result):
         return answer
     if answer is None or isinstance(answer, str):

@@ -9,6 +9,8 @@ from standby_actors.models import open_model
 from standby_actors.opening import Model
 from standby_actors.sessions.wires import Api
 
+from .endings import without_failures
+
 
 @define(eq=False)
 class _Opened:
@@ -60,6 +62,8 @@ class OpenedModels:
         # Whoever asks for it is told; it may be tried again.
         except Exception as error:
             opened.failure = error
+        except BaseExceptionGroup as group:
+            raise without_failures(group) from None
         finally:
             opened.settled.set()
             del self._models[name, api]

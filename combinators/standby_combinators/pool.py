@@ -13,12 +13,12 @@ from contextlib import (
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
-from typing import cast as as_type
 
 import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime, agent_of, resolve_lifetime
+from standby_actors.agent_checks import check_task, check_timeout
 from standby_actors.brief import BriefStart, begin_brief, is_brief
 from standby_actors.errors import ActorStopped
 from standby_actors.events import current_stream, emit
@@ -31,7 +31,9 @@ from standby_actors.subagent import Subagent
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
-from .member import spent_by
+from .endings import without_failures
+from .lent import Lent
+from .member import Askable, spent_by
 from .opened import OpenedModels
 from .options import AgentLike, Options, Player
 from .signal import Signal
@@ -124,8 +126,7 @@ class AgentPool:
         self._lifetime: Lifetime | None = options.get("lifetime")
         resolve_lifetime(self._lifetime, _ANYBODY)
         timeout = options.get("timeout")
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        check_timeout(timeout)
         self.timeout = timeout
         """Seconds for each turn, where it is said for all."""
         self._options = options
@@ -141,6 +142,9 @@ class AgentPool:
         self._kept: dict[str, list[_Kept]] = {}
         self._models = OpenedModels()
         self._casts: dict[int, _Cast] = {}
+        self._lent: dict[Subagent, trio.Lock] = {}
+        """Of each that was handed in, whose turn it is: what its turns cost is told by what
+        it has spent before and after, and so they may not overlap."""
         self._house = open_nursery(name="pool")
         """Where subagents live that are played for one turn and need nothing else."""
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -217,8 +221,7 @@ class AgentPool:
             RuntimeError: the pool is not open.
             TypeError: the task is no text, or `agent` no agent.
         """
-        if not isinstance(as_type("object", task), str):
-            raise TypeError(f"a task is a str, not {type(task).__name__}")
+        check_task(task)
         cast = self._casts.get(id(agent)) or self._cast(agent)
         signal = signal or self._signal
         if signal is None:
@@ -271,6 +274,42 @@ class AgentPool:
             # It had died before our turn came: whoever comes next has a new one.
             if result is not None:
                 return result
+
+    async def lend(
+        self, member: Askable, task: str, *, key: str | None = None, signal: Signal | None = None
+    ) -> Result:
+        """Play one turn of somebody who is alive already, and is not closed; and record it.
+
+        It has the timeout of the pool, and is paid from its budget, unless it pays from
+        that itself.
+
+        Args:
+            member: who is asked.
+            task: what.
+            key: what the turn is called by; the member's name unless given.
+            signal: cuts this turn too, besides the pool's own.
+
+        Raises:
+            RuntimeError: the pool is not open.
+            TypeError: the task is no text.
+        """
+        check_task(task)
+        self._running()
+        lent = Lent(member, self.timeout, self._options.get("budget"))
+        name = lent.name
+        key = name if key is None else key
+        its_turn: AbstractAsyncContextManager[object] = nullcontext()
+        if isinstance(member, Subagent):
+            its_turn = self._lent.setdefault(member, trio.Lock())
+
+        async def play(cut: _Cut | None) -> Result:
+            async with its_turn:
+                return await self._asked(lent, task, key, name, cut)
+
+        signal = signal or self._signal
+        if signal is None:
+            return self.trail.record(await play(None))
+        return await self._under(signal, name, play)
 
     async def hold(
         self, agent: AgentLike, *, key: str | None = None, signal: Signal | None = None
@@ -347,10 +386,15 @@ class AgentPool:
     async def _once(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
         player: Player | None = None
         result: Result | None = None
+        was_cut: BaseException | None = None
         try:
             # What was asked for, not what it came to: the source is on the event.
             async with self._open(agent, key, self._lifetime) as player:
-                result = await self._asked(player, task, key, agent.name, cut)
+                try:
+                    result = await self._asked(player, task, key, agent.name, cut)
+                except (trio.Cancelled, BaseExceptionGroup) as error:
+                    was_cut = error
+                    raise
         except ModelError:
             raise
         except trio.Cancelled:
@@ -363,10 +407,18 @@ class AgentPool:
         except Exception as error:
             if player is None:
                 return _not_started(agent, error)
-            if result is None:
+            if result is None and was_cut is None:
                 return _crashed(agent.name, player, error)
             # The answer was given; an end that fails does not take it back.
             emit("turn.close_failed", player.id, key=key, error=_sentence(error))
+            if was_cut is not None:
+                # Recorded already.  A close that fails is no reason to go on.
+                raise was_cut from error
+        except BaseExceptionGroup as group:
+            # Cut while it crashed, or while its close failed: the cut is what passes.
+            if result is not None and cut is None:
+                self.trail.record(result)
+            raise without_failures(group) from None
         assert result is not None
         return result
 
@@ -425,6 +477,8 @@ class AgentPool:
             kept.failure = error
             if kept.player is not None:
                 emit("turn.close_failed", kept.player.id, key=kept.key, error=_sentence(error))
+        except BaseExceptionGroup as group:
+            raise without_failures(group) from None
         finally:
             kept.settled.set()
             kept.over.set()
@@ -498,9 +552,20 @@ class AgentPool:
         result: Result | None = None
         playing = nullcontext() if self._switch is None else self._switch.playing(player.id)
         try:
-            with playing:
-                result = await player.ask(task)
+            try:
+                with playing:
+                    result = await player.ask(task)
+            # A combinator counts failures: a player that raises fails its own turn. Here, and
+            # not around its block, so that a cut while that is left does not lose it.
+            except (ActorStopped, ModelError):
+                raise
+            except Exception as error:
+                result = _crashed(name, player, error, before)
             if cut is not None:
+                why = cut.signal.error
+                if why is not None and result.error is not None and result.error.kind == "crash":
+                    # What it raises because it is cut is not why it has ended.
+                    result = failed(name, why, subagent=player.id, usage=result.usage)
                 cut.result = result
             return result
         except trio.Cancelled:
@@ -508,15 +573,10 @@ class AgentPool:
             usage = spent_by(player).delta(before)
             result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
             raise
-        except (ActorStopped, ModelError):
-            raise
-        # A combinator counts failures: a player that raises fails its own turn. Here, and not
-        # around its block, so that a cut while that is left does not lose it.
-        except Exception as error:
-            result = _crashed(name, player, error, before)
-            if cut is not None:
-                cut.result = result
-            return result
+        except BaseExceptionGroup as group:
+            usage = spent_by(player).delta(before)
+            result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
+            raise without_failures(group) from None
         finally:
             # Also when it is cut: who shows what is going on must see it end.
             tell_end(player.id, key, result)

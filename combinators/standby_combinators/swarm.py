@@ -21,6 +21,7 @@ from standby_actors.tools.tool import Tool, ToolOutput, refuse, tool
 from .board import Board, Post, PostKind, PostRefused, board_lines
 from .checks import at_least
 from .claims import Claim, ClaimRefused, Claims
+from .endings import without_failures
 from .fan_out import CONCURRENCY, map_concurrent
 from .member import Asked, Member, members_of, name_of
 from .options import Options
@@ -244,6 +245,8 @@ class _Course:
         except Exception as error:
             why = f"until() raised: {described(error).removesuffix(': ')}"
             self.end, self.error = "failed", TurnError("crash", why).with_cause(error)
+        except BaseExceptionGroup as group:
+            raise without_failures(group) from None
         return True
 
     def _gone(self, each: _Living) -> tuple[str, ...]:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 import trio
 
 from standby_actors.agent import Agent
-from standby_actors.events import emit
 from standby_actors.result import Result, TurnError, failed
 from standby_actors.usage import total
 
-from .member import Askable, Asked, Member, answer_of, member_of, name_of, spent_by
+from .member import Asked, Member, member_of, name_of
 from .options import AgentLike, Options
-from .pool import AgentPool, Held, tell_end
+from .pool import AgentPool, Held
 from .signal import Signal
 from .trail import Report
 
@@ -135,7 +134,8 @@ class Stage:
         if isinstance(who, Team):
             team = cast("Team[Report]", who)
             return await team.play(task, self.below(branch))
-        return await self._borrowed(who, task)
+        key = f"{name_of(who) if key is None else key}{self.suffix}{branch}"
+        return await self.pool.lend(who, task, key=key, signal=self.signal)
 
     async def hold(self, agent: Agent, *, key: str | None = None) -> Held:
         """A subagent for a conversation, whatever the lifetime; closed with the pool."""
@@ -192,34 +192,6 @@ class Stage:
             steps=steps,
             **more,
         )
-
-    async def _borrowed(self, member: Askable, task: str) -> Result:
-        name, signal = name_of(member), self.signal
-        if signal is not None and signal.error is not None:
-            return self.pool.trail.record(failed(name, signal.error))
-        before = spent_by(member)
-        key = f"{name}{self.suffix}"
-        emit("turn.began", name, key=key)
-        result: Result | None = None
-        cut = trio.CancelScope()
-        watched: AbstractContextManager[None] = nullcontext()
-        if signal is not None:
-            watched = signal.calling(cut.cancel)
-        if self._timeout is not None:
-            cut.deadline = trio.current_time() + self._timeout
-        try:
-            with watched, cut:
-                result = await answer_of(member, task)
-        finally:
-            if result is None:
-                error = None if signal is None else signal.error
-                if error is None and cut.cancelled_caught:
-                    error = TurnError("timeout", f"timed out after {self._timeout:g} s", True)
-                why = error or TurnError("cancelled", "cut from outside")
-                result = failed(name, why, usage=spent_by(member).delta(before))
-            self.pool.trail.record(result)
-            tell_end(name, key, result)
-        return result
 
 
 class SubagentPool(AgentPool):

@@ -115,10 +115,8 @@ CALLS: dict[str, Callable[..., Awaitable[Result]]] = {
 }
 """Functions that are more than a class which is asked; the others are that and no more."""
 
-BY_CLASS = {
-    "check": "tests/combinators/test_check.py: it runs a program, which takes real time",
-}
-"""Combinators that are in no table here, and where they are tested instead."""
+ELSEWHERE = {"Check": "test_check.py", "InCopy": "test_copies.py"}
+"""Combinators that run programs, which takes real time: in no table, and where they are tested."""
 
 SECONDS = {"scout": 1.0, "keeper": 1.1, "writer": 1.2}
 """No two answer at the same time, so that it is never chance who is first."""

@@ -92,38 +92,6 @@ async def test_cancelled_at_any_moment_it_leaves_nothing_and_the_trail_can_be_re
     assert trio.lowlevel.current_statistics().tasks_living == before
 
 
-@EVERY_TEAM
-async def test_cut_at_every_step_it_leaves_nothing(
-    autojump_clock: trio.testing.MockClock, name: str
-) -> None:
-    # Each step is one more task step of trio until the team is played to its end.
-    for steps in range(0, 400, 3):
-        played = Played(TEAMS[name](), FakeTroupe(good))
-        cut = CutAfter(steps)
-        trio.lowlevel.add_instrument(cut)
-        try:
-            with cut.scope:
-                await played.run()
-        finally:
-            trio.lowlevel.remove_instrument(cut)
-        played.check()
-        if played.report is not None and not cut.scope.cancel_called:
-            break
-
-
-class CutAfter(trio.abc.Instrument):
-    """Cancels its scope after so many steps of all tasks."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-        self.scope = trio.CancelScope()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.scope.cancel()
-
-
 async def test_a_step_that_was_not_begun_is_recorded_in_the_name_of_who_would_have_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -12,6 +12,7 @@ import inspect
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -38,7 +39,7 @@ from standby_combinators import (
 from tests.support.schedule import seeded
 
 from .faults import CASTS, FAULTS, Cast, Drawn
-from .teams import BY_CLASS, CALLS, NO_WAIT, SCOUT, TEAMS, VARIANTS, leaves
+from .teams import CALLS, ELSEWHERE, NO_WAIT, SCOUT, TEAMS, VARIANTS, leaves
 
 GROUPS = ("composition", "failure", "cancellation", "lifetime")
 ROWS: dict[str, Any] = {**TEAMS, **VARIANTS, **CALLS}
@@ -207,11 +208,13 @@ def test_every_combinator_has_a_row() -> None:
         if inspect.isclass(each) and issubclass(each, Team) and each is not Team
     }
     in_rows = {type(make()).__name__ for make in (TEAMS | VARIANTS).values()}
-    elsewhere = {name.title() for name in BY_CLASS}
-    assert teams == in_rows | elsewhere, (
+    assert teams == in_rows | set(ELSEWHERE), (
         "a combinator without a row in tests/combinators/teams.py (or with a row and not public):"
-        f" {sorted(teams ^ (in_rows | elsewhere))}"
+        f" {sorted(teams ^ (in_rows | set(ELSEWHERE)))}"
     )
+    here = Path(__file__).parent
+    for name, place in ELSEWHERE.items():
+        assert name in (here / place).read_text(encoding="utf-8")
     functions = {
         name
         for name, each in public.items()
