@@ -195,6 +195,7 @@ if TYPE_CHECKING:
     from standby_combinators import Verdict as Verdict
     from standby_combinators import Vote as Vote
     from standby_combinators import Voted as Voted
+    from standby_combinators import WebAsker as WebAsker
     from standby_combinators import agreed as agreed
     from standby_combinators import chain as chain
     from standby_combinators import check as check
@@ -209,6 +210,7 @@ if TYPE_CHECKING:
     from standby_combinators import map_reduce as map_reduce
     from standby_combinators import open_fan_out as open_fan_out
     from standby_combinators import open_stage as open_stage
+    from standby_combinators import open_web_asker as open_web_asker
     from standby_combinators import orchestrate as orchestrate
     from standby_combinators import parse_plan as parse_plan
     from standby_combinators import parse_question as parse_question
@@ -447,6 +449,7 @@ _LATE = {
     "Verdict": ("standby_combinators", "Verdict"),
     "Vote": ("standby_combinators", "Vote"),
     "Voted": ("standby_combinators", "Voted"),
+    "WebAsker": ("standby_combinators", "WebAsker"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
     "add_actor": ("standby_supervision.telemetry.logs", "add_actor"),
     "agent": ("standby_actors.agent", "agent"),
@@ -481,6 +484,7 @@ _LATE = {
     "open_model": ("standby_actors", "open_model"),
     "open_stage": ("standby_combinators", "open_stage"),
     "open_supervisor": ("standby_supervision", "open_supervisor"),
+    "open_web_asker": ("standby_combinators", "open_web_asker"),
     "orchestrate": ("standby_combinators", "orchestrate"),
     "parse_plan": ("standby_combinators", "parse_plan"),
     "parse_question": ("standby_combinators", "parse_question"),
@@ -710,6 +714,7 @@ __all__ = [
     "Verdict",
     "Vote",
     "Voted",
+    "WebAsker",
     "WrongStrategy",
     "WrongThread",
     "add_actor",
@@ -749,6 +754,7 @@ __all__ = [
     "open_nursery",
     "open_stage",
     "open_supervisor",
+    "open_web_asker",
     "orchestrate",
     "parse_plan",
     "parse_question",

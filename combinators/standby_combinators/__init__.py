@@ -93,3 +93,5 @@ from .trail import Trail as Trail
 from .trail import join_outputs as join_outputs
 from .verdict import Verdict as Verdict
 from .verdict import read_verdict as read_verdict
+from .web_asker import WebAsker as WebAsker
+from .web_asker import open_web_asker as open_web_asker
