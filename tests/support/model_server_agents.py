@@ -4,6 +4,7 @@ The last thing that the user said decides, by its last word of command:
 
 - ``CALL:<tool>:<json>``: the model calls that tool; given the result, it says "tool said: ...";
 - ``SLOW:<count>[:<seconds>]``: so many words, so many seconds apart;
+- ``LATE:<seconds>:<word>``: that word, so many seconds later;
 - ``ERR:<status>``: that HTTP status;
 - anything else is said back: "echo: ...".
 
@@ -23,7 +24,9 @@ from typing import Any
 import trio
 from attrs import define, field, frozen
 
-_COMMAND = re.compile(r"CALL:[\w.\-]+:\{.*\}|SLOW:\d+(?::[\d.]+)?|ERR:\d+", re.DOTALL)
+_COMMAND = re.compile(
+    r"CALL:[\w.\-]+:\{.*\}|SLOW:\d+(?::[\d.]+)?|LATE:[\d.]+:\w+|ERR:\d+", re.DOTALL
+)
 _STREAM = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
@@ -192,6 +195,9 @@ def _plan(said: str, result: str | None) -> Plan:
     kind, _, rest = command.partition(":")
     if kind == "ERR":
         return Plan(status=int(rest))
+    if kind == "LATE":
+        seconds, _, word = rest.partition(":")
+        return Plan((f"echo: {word}",), float(seconds))
     if kind == "SLOW":
         count, _, seconds = rest.partition(":")
         return Plan(tuple(f"w{n} " for n in range(int(count))), float(seconds or 0.1))
