@@ -118,6 +118,8 @@ class Order:
     cut: Cut | None = None
     why: str = ""
     before: Usage = NOTHING
+    beside: Usage = NOTHING
+    """What was spent in it outside its session: on a summary, say."""
     noted: Usage = NOTHING
     """What it had cost when that was last written down."""
     messages: list[ChatMessage] = field(factory=list)
@@ -313,14 +315,19 @@ class Mind:
         refusal = await refusal_of_input(self.agent, order.task)
         if refusal is not None:
             return Turn(error=refusal)
-        assert self.session is not None
-        room = crowded(self.agent, self.session)
+        session = self.session
+        assert session is not None
+        room = crowded(self.agent, session)
         if room is not None:
             overflow = await self._make_room(*room)
             if overflow is not None:
                 return Turn(error=overflow)
-        session = self.session
-        order.before, order.is_reached = session.usage, True
+        if self.session is not session:
+            # A new one has counted nothing; in the same one a compaction is a cost of this turn.
+            session = self.session
+            assert session is not None
+            order.before = session.usage
+        order.is_reached = True
         others = self.others
         task = order.task if others is None else others.told(order.task)
         turn = await session.ask(task, hear, order.attachments)
@@ -446,16 +453,19 @@ class Mind:
         now = trio.current_time()
         cost = NOTHING if self.session is None else self.session.usage.delta(order.before)
         return msgspec.structs.replace(
-            self._priced(cost),
+            self._priced(cost).accumulate(order.beside),
             turns=1 if order.is_reached else 0,
             busy_seconds=now - order.began_at,
             wall_seconds=now - order.asked_at,
         )
 
     def _charge(self, usage: Usage) -> None:
-        """Count what was spent beside the turns."""
+        """Count what was spent outside the session: in the turn in flight, if there is one."""
         beside = msgspec.structs.replace(self._priced(usage), context_tokens=None)
-        self.spent = self.spent.accumulate(beside)
+        if self.turn is None:
+            self.spent = self.spent.accumulate(beside)
+        else:
+            self.turn.beside = self.turn.beside.accumulate(beside)
 
     # ---- how a turn ends
 

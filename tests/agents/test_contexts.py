@@ -61,7 +61,11 @@ async def test_a_session_that_can_compacts_and_goes_on() -> None:
     agent = Agent("scout", "Find it.", context="compact")
     mind = Compacting([filling(90), filling(20, "b"), "c"], capabilities=LIMITED)
     async with open_events() as events, spawn(agent, session=mind) as scout:
-        assert [(await scout.ask(each)).output for each in "abc"] == ["yes", "b", "c"]
+        results = [await scout.ask(each) for each in "abc"]
+        assert [each.output for each in results] == ["yes", "b", "c"]
+        # What the compaction cost is a cost of the turn that it made room for.
+        assert [each.usage.requests for each in results] == [1, 2, 1]
+        assert scout.usage.requests == mind.usage.requests == 4
         events.close()
         told = [event async for event in events if event.type.startswith("subagent.c")]
     assert mind.compactions == 1
@@ -90,6 +94,8 @@ async def test_a_handover_goes_on_in_a_new_session_that_knows_the_summary(
         first = await scout.ask("find the bug")
         second = await scout.ask("where is it?")
         assert (second.status, second.output) == ("ok", "go on")
+        # So is that of the summary.
+        assert (first.usage.requests, second.usage.requests, scout.usage.requests) == (1, 2, 3)
         texts = [message.text for message in scout.messages if message.role != "system"]
     assert first.ok
     assert "find the bug" in minds.opened[1].asked[0]
