@@ -90,7 +90,7 @@ class Sittings:
             life: which one it is, from 1; of a life before the agent says what is
                 remembered.
         """
-        memory = await self._memory() if life > 1 else self.before
+        memory = await self.inheritance() if life > 1 else self.before
         # Each session is held open by a task of its own, so that one can follow another
         # in mid-turn, and none is torn down before it has been exported and closed.
         async with trio.open_nursery() as hosts:
@@ -205,8 +205,12 @@ class Sittings:
         if scope.cancelled_caught:
             hosted.outer.cancel()
 
-    async def _memory(self) -> Memory | None:
-        """What a life after the first is to know, as its agent says."""
+    async def inheritance(self) -> Memory | None:
+        """What a life after this one is to know, as its agent says; None for nothing.
+
+        Raises:
+            NoSummary: it is to know a summary, and none could be written.
+        """
         remember = self.agent.remember
         if remember == "replay":
             return self.known()

@@ -323,6 +323,17 @@ class Subagent:
         """Its transcript so far."""
         return self._mind.transcript()
 
+    async def inheritance(self) -> Memory | None:
+        """What whoever takes its place is to know, as its agent's `remember` says; None for
+        nothing.
+
+        A summary is written by a session that is opened for it, and costs what it costs.
+
+        Raises:
+            NoSummary: none could be written.
+        """
+        return await self._mind.sittings.inheritance()
+
     async def ask(
         self,
         task: str,

@@ -14,9 +14,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+import msgspec
 import trio
 from attrs import define, field
-
 from standby_actors.agent import Agent, Lifetime, agent_of, resolve_lifetime
 from standby_actors.agent_checks import check_task, check_timeout
 from standby_actors.brief import BriefStart, begin_brief, is_brief
@@ -27,6 +27,7 @@ from standby_actors.models import ModelError, default_model
 from standby_actors.nursery import open_nursery
 from standby_actors.opening import api_of, is_of_model
 from standby_actors.result import Result, TurnError, crash_of, failed
+from standby_actors.session import Memory
 from standby_actors.subagent import Subagent
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
@@ -82,6 +83,10 @@ class _Kept:
     player: Player | None = None
     failure: Exception | None = None
     """Why there is no player, or why its close failed."""
+    heir_of: Subagent | None = None
+    """Whose place it takes: one that has crashed, and of which it may know something."""
+    beside: Usage = NOTHING
+    """What that has cost; it is paid with the next turn."""
     dead: bool = False
     """It ended by itself, and answers no more."""
     wanted: int = 0
@@ -142,6 +147,8 @@ class AgentPool:
         self._kept: dict[str, list[_Kept]] = {}
         self._models = OpenedModels()
         self._casts: dict[int, _Cast] = {}
+        self._crashed: dict[tuple[str, Agent], Subagent] = {}
+        """Those whose place nobody has taken yet, and of which the next is to know something."""
         self._lent: dict[Subagent, trio.Lock] = {}
         """Of each that was handed in, whose turn it is: what its turns cost is told by what
         it has spent before and after, and so they may not overlap."""
@@ -408,7 +415,7 @@ class AgentPool:
             if player is None:
                 return _not_started(agent, error)
             if result is None and was_cut is None:
-                return _crashed(agent.name, player, error)
+                return failed(agent.name, crash_of(_first(error)), subagent=player.id)
             # The answer was given; an end that fails does not take it back.
             emit("turn.close_failed", player.id, key=key, error=_sentence(error))
             if was_cut is not None:
@@ -434,19 +441,29 @@ class AgentPool:
                 raise kept.failure
             if kept.player is None:
                 error = kept.failure or RuntimeError("it was closed before it was ready")
-                return _not_started(kept.agent, error)
+                beside, kept.beside = kept.beside, NOTHING
+                return _not_started(kept.agent, error, beside)
             if kept.scope.cancel_called:
                 return _closed(kept)
             if kept.dead:
                 return None
             try:
-                result = await self._asked(kept.player, task, kept.key, kept.agent.name, cut)
+                beside, kept.beside = kept.beside, NOTHING
+                result = await self._asked(
+                    kept.player, task, kept.key, kept.agent.name, cut, beside
+                )
             except ActorStopped:
-                kept.dead = True
+                self._died(kept)
                 return None
             # Its task learns of it later than we do.
-            kept.dead = result.error is not None and result.error.kind in ("crash", "dead")
+            if result.error is not None and result.error.kind in ("crash", "dead"):
+                self._died(kept)
             return result
+
+    def _died(self, kept: _Kept) -> None:
+        kept.dead = True
+        if isinstance(kept.player, Subagent) and kept.agent.remember != "fresh":
+            self._crashed[kept.key, kept.agent] = kept.player
 
     def _keeper(self, agent: Agent, key: str, lifetime: Lifetime | None) -> _Kept:
         """The one that is kept for `agent` under `key`, begun now if there is none.
@@ -460,7 +477,9 @@ class AgentPool:
             ending = kept.dead or kept.failure is not None or kept.scope.cancel_called
             if kept.agent == agent and not ending:
                 return kept
-        kept = _Kept(agent, key)
+        kept = _Kept(
+            agent, key, heir_of=self._crashed.pop((key, agent), None) if self._crashed else None
+        )
         same_key.append(kept)
         nursery.start_soon(self._keep, kept, lifetime)
         return kept
@@ -468,7 +487,9 @@ class AgentPool:
     async def _keep(self, kept: _Kept, lifetime: Lifetime | None) -> None:
         try:
             with kept.scope:
-                async with self._open(kept.agent, kept.key, lifetime) as player:
+                async with self._open(
+                    kept.agent, kept.key, lifetime, await _inherited(kept)
+                ) as player:
                     kept.player = player
                     kept.settled.set()
                     await trio.sleep_forever()
@@ -489,7 +510,7 @@ class AgentPool:
 
     @asynccontextmanager
     async def _open(
-        self, agent: Agent, key: str, lifetime: Lifetime | None
+        self, agent: Agent, key: str, lifetime: Lifetime | None, memory: Memory | None = None
     ) -> AsyncGenerator[Player]:
         """A block that holds one subagent, opened as the options say."""
         spawn = self._options.get("spawn")
@@ -523,6 +544,7 @@ class AgentPool:
                 budget=options.get("budget"),
                 prices=options.get("prices"),
                 roster=options.get("roster"),
+                memory=memory,
             ) as player:
                 self._let_stop(player, agent, lifetime, stack)
                 yield player
@@ -545,22 +567,38 @@ class AgentPool:
             await kept.over.wait()
 
     async def _asked(
-        self, player: Player, task: str, key: str, name: str, cut: _Cut | None
+        self,
+        player: Player,
+        task: str,
+        key: str,
+        name: str,
+        cut: _Cut | None,
+        beside: Usage = NOTHING,
     ) -> Result:
+        """One turn of `player`, which costs `beside` as well."""
         emit("turn.began", player.id, key=key)
         before = spent_by(player)
         result: Result | None = None
         playing = nullcontext() if self._switch is None else self._switch.playing(player.id)
+
+        def fail(error: TurnError) -> Result:
+            # It costs what it has cost, whoever cut it.
+            usage = spent_by(player).delta(before).accumulate(beside)
+            return failed(name, error, subagent=player.id, usage=usage)
+
         try:
             try:
                 with playing:
                     result = await player.ask(task)
+                if beside is not NOTHING:
+                    usage = result.usage.accumulate(beside)
+                    result = msgspec.structs.replace(result, usage=usage)
             # A combinator counts failures: a player that raises fails its own turn. Here, and
             # not around its block, so that a cut while that is left does not lose it.
             except (ActorStopped, ModelError):
                 raise
             except Exception as error:
-                result = _crashed(name, player, error, before)
+                result = fail(crash_of(_first(error)))
             if cut is not None:
                 why = cut.signal.error
                 if why is not None and result.error is not None and result.error.kind == "crash":
@@ -569,13 +607,10 @@ class AgentPool:
                 cut.result = result
             return result
         except trio.Cancelled:
-            # It costs what it has cost, whoever cut it.
-            usage = spent_by(player).delta(before)
-            result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
+            result = self._was_cut(fail, cut)
             raise
         except BaseExceptionGroup as group:
-            usage = spent_by(player).delta(before)
-            result = self._was_cut(partial(failed, name, subagent=player.id, usage=usage), cut)
+            result = self._was_cut(fail, cut)
             raise without_failures(group) from None
         finally:
             # Also when it is cut: who shows what is going on must see it end.
@@ -610,19 +645,28 @@ def tell_end(who: str, key: str, result: Result | None) -> None:
     )
 
 
-def _not_started(agent: Agent, error: Exception) -> Result:
+async def _inherited(kept: _Kept) -> Memory | None:
+    """What `kept` is to know of the one whose place it takes."""
+    if kept.heir_of is None:
+        return None
+    before = kept.heir_of.usage
+    try:
+        return await kept.heir_of.inheritance()
+    finally:
+        # Its time is nobody's turn.
+        kept.beside = msgspec.structs.replace(
+            kept.heir_of.usage.delta(before), wall_seconds=0.0, context_tokens=None
+        )
+
+
+def _not_started(agent: Agent, error: Exception, usage: Usage = NOTHING) -> Result:
     why = TurnError("start_failed", f"no subagent could be spawned: {_sentence(error)}")
-    return failed(agent.name, why.with_cause(error))
+    return failed(agent.name, why.with_cause(error), usage=usage)
 
 
 def _closed(kept: _Kept) -> Result:
     who = kept.key if kept.player is None else kept.player.id
     return failed(kept.agent.name, "closed", f"{who} was closed", subagent=who)
-
-
-def _crashed(name: str, player: Player, error: Exception, before: Usage = NOTHING) -> Result:
-    usage = spent_by(player).delta(before)
-    return failed(name, crash_of(_first(error)), subagent=player.id, usage=usage)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -10,9 +10,8 @@ import pytest
 import trio
 import trio.testing
 from attrs import define, field
-
 from standby_actors import open_nursery
-from standby_actors.agent import Agent, Lifetime, Limits
+from standby_actors.agent import Agent, Lifetime, Limits, Remember
 from standby_actors.budget import Budget
 from standby_actors.events import Event, listen
 from standby_actors.models import NoModel
@@ -375,3 +374,45 @@ async def run_as(agent: Agent, model: ScriptedModel, switch: StopSwitch) -> Resu
     async with SubagentPool(model=model, switch=switch) as pool:
         await pool.turn(agent, "begin")
     return pool.trail.steps[0]
+
+
+@pytest.mark.parametrize("remember", ["fresh", "replay", "summary"])
+@pytest.mark.parametrize("is_held", [False, True], ids=["turn", "hold"])
+async def test_who_takes_the_place_of_one_that_crashed_knows_what_its_agent_wants_remembered(
+    autojump_clock: trio.testing.MockClock, remember: Remember, is_held: bool
+) -> None:
+    keeper = Agent("keeper", "Remember.", lifetime="workflow", remember=remember)
+
+    def rule(task: str) -> Reply:
+        torn = RuntimeError("torn") if task == "b" else None
+        text = "We looked." if task.startswith("Another one") else task
+        return Reply(text, crash=torn, usage=Usage(requests=1, output_tokens=1))
+
+    model = ScriptedModel(rule)
+    async with SubagentPool(model=model) as pool:
+        if is_held:
+            held = await pool.hold(keeper)
+            await held.ask("a")
+            await held.ask("b")
+            held = await pool.hold(keeper)
+            await held.ask("c")
+        else:
+            for task in "abc":
+                await pool.turn(keeper, task)
+        await pool.turn(keeper, "d")
+    heir = next(session for session in model.sessions if session.asked == ["c", "d"])
+    recalled = heir.recalled
+    if remember == "fresh":
+        assert recalled is None
+    else:
+        assert recalled is not None
+        said = [message.text for message in recalled.messages]
+        assert (said[:2], recalled.summary) == (
+            (["a", "a"], "") if remember == "replay" else ([], "We looked.")
+        )
+    assert [step.status for step in pool.trail.steps] == ["ok", "crashed", "ok", "ok"]
+    # A summary is paid for with the turn that it was written for.
+    billed = sum(session.usage.output_tokens for session in model.sessions)
+    assert pool.trail.usage().output_tokens == billed == (5 if remember == "summary" else 4)
+    assert pool.trail.usage().turns == 4
+    assert model.open == (1 if remember == "summary" else 0), "whoever wrote it is let go of"
