@@ -90,10 +90,16 @@ def _for_gemini(url: str, home: Path) -> dict[str, str]:
 
 
 def _for_opencode(url: str, home: Path) -> dict[str, str]:
+    model = {
+        "limit": {"context": 200_000, "output": 16_000},
+        # Unless its settings say so, its model is told of a picture that it cannot see.
+        "attachment": True,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+    }
     served = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
-        "models": {"stub": {"limit": {"context": 200_000, "output": 16_000}}},
+        "models": {"stub": model},
     }
     settings = {
         "model": "stub/stub",

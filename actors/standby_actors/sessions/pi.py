@@ -246,6 +246,7 @@ async def open_pi(
     base_url: str | None = None,
     api_key: str = "none",
     context_tokens: int = 200_000,
+    images: bool = False,
     memory: Memory | None = None,
     **options: Any,
 ) -> AsyncGenerator[Session]:
@@ -264,6 +265,7 @@ async def open_pi(
         api_key: for `base_url`.
         context_tokens: what the model at `base_url` holds.  pi makes the conversation
             shorter when it comes within 16,384 tokens of it.
+        images: whether that model takes pictures.
         memory: what it is to go on from.
         options: more fields of the session, as in `timing=Timing(request=5)`.
 
@@ -283,7 +285,7 @@ async def open_pi(
     with tempfile.TemporaryDirectory() if base_url else nullcontext("") as folder:
         if base_url:
             provider, model = "standby", model or "default"
-            _write_models(Path(folder), base_url, model, context_tokens)
+            _write_models(Path(folder), base_url, model, context_tokens, images)
             variables |= {"PI_CODING_AGENT_DIR": folder, KEY: api_key, "PI_OFFLINE": "1"}
             # Beside its settings, its conversations would go when we do.
             argv += ["--session-dir", str(_home(env) / ".pi" / "agent" / "sessions")]
@@ -316,8 +318,11 @@ def _home(env: Mapping[str, str] | None) -> Path:
     return Path(home) if home else Path.home()
 
 
-def _write_models(folder: Path, base_url: str, model: str, context_tokens: int) -> None:
-    known = {"id": model, "contextWindow": context_tokens, "maxTokens": 16_000}
+def _write_models(
+    folder: Path, base_url: str, model: str, context_tokens: int, images: bool
+) -> None:
+    takes = ["text", "image"] if images else ["text"]
+    known = {"id": model, "contextWindow": context_tokens, "maxTokens": 16_000, "input": takes}
     served = {
         "baseUrl": base_url,
         "api": "openai-completions",
