@@ -279,6 +279,31 @@ if TYPE_CHECKING:
     from standby_supervision import serve_control as serve_control
     from standby_supervision import supervisor as supervisor
     from standby_supervision import workers as workers
+    from standby_supervision.runs import DamagedRun as DamagedRun
+    from standby_supervision.runs import InDoubt as InDoubt
+    from standby_supervision.runs import Quarantined as Quarantined
+    from standby_supervision.runs import Run as Run
+    from standby_supervision.runs import RunError as RunError
+    from standby_supervision.runs import RunOver as RunOver
+    from standby_supervision.runs import RunOwned as RunOwned
+    from standby_supervision.runs import RunState as RunState
+    from standby_supervision.runs import RunStep as RunStep
+    from standby_supervision.runs import StepFailed as StepFailed
+    from standby_supervision.runs import Swept as Swept
+    from standby_supervision.runs import Workspace as Workspace
+    from standby_supervision.runs import WorkspaceDenied as WorkspaceDenied
+    from standby_supervision.runs import current_step as current_step
+    from standby_supervision.runs import open_workspace as open_workspace
+    from standby_supervision.store import Fenced as Fenced
+    from standby_supervision.store import Store as Store
+    from standby_supervision.store import StoreBusy as StoreBusy
+    from standby_supervision.store import StoreClosed as StoreClosed
+    from standby_supervision.store import StoreDamaged as StoreDamaged
+    from standby_supervision.store import StoreError as StoreError
+    from standby_supervision.store import StoreFull as StoreFull
+    from standby_supervision.store import StoreReadOnly as StoreReadOnly
+    from standby_supervision.store import StoreTooNew as StoreTooNew
+    from standby_supervision.store import open_store as open_store
     from standby_supervision.telemetry.export import export_telemetry as export_telemetry
     from standby_supervision.telemetry.logs import ActorFilter as ActorFilter
     from standby_supervision.telemetry.logs import add_actor as add_actor
@@ -331,11 +356,13 @@ _LATE = {
     "ControlError": ("standby_supervision", "ControlError"),
     "ControlRefused": ("standby_supervision", "ControlRefused"),
     "Counts": ("standby_supervision", "Counts"),
+    "DamagedRun": ("standby_supervision.runs", "DamagedRun"),
     "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
     "Failed": ("standby_supervision", "Failed"),
     "Fallback": ("standby_combinators", "Fallback"),
     "FanOut": ("standby_combinators", "FanOut"),
+    "Fenced": ("standby_supervision.store", "Fenced"),
     "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
     "Guest": ("standby_actors", "Guest"),
@@ -345,6 +372,7 @@ _LATE = {
     "Host": ("standby_actors", "Host"),
     "Ignore": ("standby_supervision", "Ignore"),
     "Ignored": ("standby_supervision", "Ignored"),
+    "InDoubt": ("standby_supervision.runs", "InDoubt"),
     "Interview": ("standby_combinators", "Interview"),
     "Interviewed": ("standby_combinators", "Interviewed"),
     "Job": ("standby_supervision", "Job"),
@@ -388,6 +416,7 @@ _LATE = {
     "PostRefused": ("standby_combinators", "PostRefused"),
     "PostedAsker": ("standby_combinators", "PostedAsker"),
     "Price": ("standby_actors", "Price"),
+    "Quarantined": ("standby_supervision.runs", "Quarantined"),
     "Question": ("standby_combinators", "Question"),
     "Race": ("standby_combinators", "Race"),
     "Reduce": ("standby_combinators", "Reduce"),
@@ -402,6 +431,12 @@ _LATE = {
     "Route": ("standby_combinators", "Route"),
     "Routed": ("standby_combinators", "Routed"),
     "Router": ("standby_supervision", "Router"),
+    "Run": ("standby_supervision.runs", "Run"),
+    "RunError": ("standby_supervision.runs", "RunError"),
+    "RunOver": ("standby_supervision.runs", "RunOver"),
+    "RunOwned": ("standby_supervision.runs", "RunOwned"),
+    "RunState": ("standby_supervision.runs", "RunState"),
+    "RunStep": ("standby_supervision.runs", "RunStep"),
     "Running": ("standby_supervision", "Running"),
     "ScriptedAsker": ("standby_combinators", "ScriptedAsker"),
     "ScriptedSession": ("standby_actors", "ScriptedSession"),
@@ -415,13 +450,23 @@ _LATE = {
     "Status": ("standby_actors", "Status"),
     "Steered": ("standby_actors", "Steered"),
     "Step": ("standby_combinators", "Step"),
+    "StepFailed": ("standby_supervision.runs", "StepFailed"),
     "StopSwitch": ("standby_combinators", "StopSwitch"),
+    "Store": ("standby_supervision.store", "Store"),
+    "StoreBusy": ("standby_supervision.store", "StoreBusy"),
+    "StoreClosed": ("standby_supervision.store", "StoreClosed"),
+    "StoreDamaged": ("standby_supervision.store", "StoreDamaged"),
+    "StoreError": ("standby_supervision.store", "StoreError"),
+    "StoreFull": ("standby_supervision.store", "StoreFull"),
+    "StoreReadOnly": ("standby_supervision.store", "StoreReadOnly"),
+    "StoreTooNew": ("standby_supervision.store", "StoreTooNew"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupervisorSpec": ("standby_supervision", "SupervisorSpec"),
     "SupervisorStatus": ("standby_actors", "SupervisorStatus"),
     "Swarm": ("standby_combinators", "Swarm"),
     "Swarmed": ("standby_combinators", "Swarmed"),
+    "Swept": ("standby_supervision.runs", "Swept"),
     "Tally": ("standby_actors", "Tally"),
     "Team": ("standby_combinators", "Team"),
     "TerminalAsker": ("standby_combinators", "TerminalAsker"),
@@ -450,6 +495,8 @@ _LATE = {
     "Vote": ("standby_combinators", "Vote"),
     "Voted": ("standby_combinators", "Voted"),
     "WebAsker": ("standby_combinators", "WebAsker"),
+    "Workspace": ("standby_supervision.runs", "Workspace"),
+    "WorkspaceDenied": ("standby_supervision.runs", "WorkspaceDenied"),
     "WrongStrategy": ("standby_supervision", "WrongStrategy"),
     "add_actor": ("standby_supervision.telemetry.logs", "add_actor"),
     "agent": ("standby_actors.agent", "agent"),
@@ -459,6 +506,7 @@ _LATE = {
     "chain": ("standby_combinators", "chain"),
     "check": ("standby_combinators", "check"),
     "child": ("standby_supervision", "child"),
+    "current_step": ("standby_supervision.runs", "current_step"),
     "decode_spec": ("standby_supervision", "decode_spec"),
     "default_model": ("standby_actors", "default_model"),
     "encode_spec": ("standby_supervision", "encode_spec"),
@@ -483,8 +531,10 @@ _LATE = {
     "open_mcp_servers": ("standby_actors", "open_mcp_servers"),
     "open_model": ("standby_actors", "open_model"),
     "open_stage": ("standby_combinators", "open_stage"),
+    "open_store": ("standby_supervision.store", "open_store"),
     "open_supervisor": ("standby_supervision", "open_supervisor"),
     "open_web_asker": ("standby_combinators", "open_web_asker"),
+    "open_workspace": ("standby_supervision.runs", "open_workspace"),
     "orchestrate": ("standby_combinators", "orchestrate"),
     "parse_plan": ("standby_combinators", "parse_plan"),
     "parse_question": ("standby_combinators", "parse_question"),
@@ -571,6 +621,7 @@ __all__ = [
     "ControlRefused",
     "Counts",
     "Crashed",
+    "DamagedRun",
     "Done",
     "Down",
     "ErrorKind",
@@ -580,6 +631,7 @@ __all__ = [
     "Failed",
     "Fallback",
     "FanOut",
+    "Fenced",
     "Found",
     "GaveUp",
     "Guest",
@@ -589,6 +641,7 @@ __all__ = [
     "Host",
     "Ignore",
     "Ignored",
+    "InDoubt",
     "Interview",
     "Interviewed",
     "Job",
@@ -644,6 +697,7 @@ __all__ = [
     "PostRefused",
     "PostedAsker",
     "Price",
+    "Quarantined",
     "Question",
     "Race",
     "Reduce",
@@ -661,6 +715,12 @@ __all__ = [
     "Route",
     "Routed",
     "Router",
+    "Run",
+    "RunError",
+    "RunOver",
+    "RunOwned",
+    "RunState",
+    "RunStep",
     "Running",
     "ScheduledMessage",
     "ScriptedAsker",
@@ -679,7 +739,16 @@ __all__ = [
     "Status",
     "Steered",
     "Step",
+    "StepFailed",
     "StopSwitch",
+    "Store",
+    "StoreBusy",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
     "Stuck",
     "Subagent",
     "SubagentPool",
@@ -687,6 +756,7 @@ __all__ = [
     "SupervisorStatus",
     "Swarm",
     "Swarmed",
+    "Swept",
     "Tally",
     "Team",
     "TerminalAsker",
@@ -715,6 +785,8 @@ __all__ = [
     "Vote",
     "Voted",
     "WebAsker",
+    "Workspace",
+    "WorkspaceDenied",
     "WrongStrategy",
     "WrongThread",
     "add_actor",
@@ -725,6 +797,7 @@ __all__ = [
     "chain",
     "check",
     "child",
+    "current_step",
     "decode_spec",
     "default_model",
     "emit",
@@ -753,8 +826,10 @@ __all__ = [
     "open_model",
     "open_nursery",
     "open_stage",
+    "open_store",
     "open_supervisor",
     "open_web_asker",
+    "open_workspace",
     "orchestrate",
     "parse_plan",
     "parse_question",

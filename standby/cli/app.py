@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from cyclopts import App
+from cyclopts import App, Group
 
 app = App(
     name="standby",
@@ -19,6 +19,16 @@ app.command("standby.cli.agents:agents", name="agents")
 app.command("standby.cli.mcp:mcp", name="mcp")
 app.command("standby.cli.tree:tree", name="tree")
 app.command("standby.cli.export:export", name="export")
+RUNS = Group("Durable runs", sort_key=1)
+OF_RUNS = {
+    "runs": "List the durable runs of a folder, or show one.",
+    "resume": "Go on with a run: its program is started again, where it was.",
+    "respond": "Answer a question that a run waits for.",
+    "confirm": "Let steps be tried again whose end nobody recorded.",
+    "cancel": "End a run, wherever its program is.",
+}
+for place, (command, text) in enumerate(OF_RUNS.items()):
+    app.command(f"standby.cli.runs:{command}", name=command, help=text, group=RUNS, sort_key=place)
 app.command(
     "standby.cli.local:app",
     name="local",

@@ -14,7 +14,7 @@ from .errors import (
     StepFailed,
     WorkspaceDenied,
 )
-from .run import Run, Step, current_step
+from .run import Run, RunStep, current_step
 from .state import RunState
 from .workspace import Swept, Workspace, open_workspace
 
@@ -27,7 +27,7 @@ __all__ = [
     "RunOver",
     "RunOwned",
     "RunState",
-    "Step",
+    "RunStep",
     "StepFailed",
     "Swept",
     "Workspace",

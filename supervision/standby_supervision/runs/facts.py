@@ -46,6 +46,8 @@ class RunOpened(Fact, frozen=True, tag="run.opened"):
     owner: Owner
     command: tuple[str, ...] = ()
     """What started its program, for `standby resume`."""
+    cwd: str = ""
+    """The folder that it was started in."""
 
 
 class RunResumed(Fact, frozen=True, tag="run.resumed"):
@@ -149,7 +151,12 @@ class AgentRegistered(Fact, frozen=True, tag="live_agent.registered"):
     agent: str
     subagent: str
     incarnation: int = 1
+    """Which life of that name in its run it is."""
     role: str = ""
+    name: str = ""
+    """What it is called over all its lives; the id of the subagent where that is empty."""
+    parent: str = ""
+    """The name of the live agent that has it spawned; empty for the run's program."""
 
 
 AgentStatus: TypeAlias = Literal[

@@ -36,8 +36,8 @@ Restore: TypeAlias = Literal["replay", "fresh"]
 """What a conversation knows, in a later process, of turns that are not played again:
 what was said in them, or nothing."""
 
-_UNFINISHED = frozenset({"stopped", "aborted", "cancelled", "not_started"})
-"""Statuses that are no outcome of a turn: somebody did not want it to go on."""
+_UNFINISHED = frozenset({"stopped", "aborted", "cancelled", "not_started", "budget", "blocked"})
+"""Statuses that are no outcome of a turn: somebody did not want it to go on, or not yet."""
 _KINDS: dict[str, ErrorKind] = {"store_full": "store_full", "store_busy": "store_busy"}
 
 

@@ -12,7 +12,7 @@ import msgspec
 import trio
 from attrs import frozen
 
-from standby_actors import Agent, Result, Subagent
+from standby_actors import Agent, Budget, Limits, Result, Subagent
 from standby_actors.agent import Lifetime, MindFunction, agent_of
 from standby_actors.failure import described
 from standby_actors.ids import count_from
@@ -51,7 +51,7 @@ LOOK_SECONDS = 0.5
 
 
 @frozen
-class Step:
+class RunStep:
     """The step that a function is called for; see :func:`current_step`."""
 
     run: str
@@ -67,10 +67,10 @@ class Step:
         return self.attempt > 1
 
 
-_step: ContextVar[Step] = ContextVar("standby step")
+_step: ContextVar[RunStep] = ContextVar("standby step")
 
 
-def current_step() -> Step:
+def current_step() -> RunStep:
     """The step that the caller is called for, by :meth:`Run.step`.
 
     Raises:
@@ -179,6 +179,19 @@ class Run:
             except StoreError as error:
                 entry.failure = str(error)
 
+    @property
+    def budget(self) -> Budget | None:
+        """What all its subagents spend from."""
+        budget: Budget | None = self._options.get("budget")
+        return budget
+
+    def limit(self, limits: Limits) -> None:
+        """Let all its subagents spend no more than `limits`, earlier lives included."""
+        budget = Budget(limits, self.budget, self.id)
+        budget.spent = self.state.usage
+        budget.descendants = sum(self.state.numbers.values())
+        self._options["budget"] = budget
+
     def cancel(self, why: str = "cancelled") -> None:
         """End the run's block: what it has open is stopped, and it is `cancelled`."""
         self.why = self.why or why
@@ -272,7 +285,7 @@ class Run:
         args: tuple[Any, ...],
         attempt: int,
     ) -> T:
-        token = _step.set(Step(self.id, step.key, attempt))
+        token = _step.set(RunStep(self.id, step.key, attempt))
         fact: Any = EffectCut(step)
         failure: Exception | None = None
         try:

@@ -8,6 +8,7 @@ import msgspec
 from attrs import define, field
 
 from standby_actors import Result
+from standby_actors.usage import NOTHING, Usage
 
 from .facts import (
     AgentExited,
@@ -62,6 +63,7 @@ class RunState:
 
     name: str = ""
     command: tuple[str, ...] = ()
+    cwd: str = ""
     status: RunStatus = "running"
     error: str = ""
     output: str = ""
@@ -71,6 +73,10 @@ class RunState:
     """How often in a row its owner has crashed before it brought anything about."""
     outcomes: dict[StepId, Outcome] = field(factory=dict)
     """What has ended, for good."""
+    turns: int = 0
+    """Turns that have ended, for good."""
+    usage: Usage = NOTHING
+    """What all turns have cost, those that were cut included."""
     attempts: dict[StepId, int] = field(factory=dict)
     """How often each step was begun without an end or a cut: the steps in doubt."""
     open: dict[StepId, str] = field(factory=dict)
@@ -85,7 +91,8 @@ class RunState:
         """Take in what happened next."""
         match fact:
             case RunOpened():
-                self.name, self.command, self.lives = fact.name, fact.command, 1
+                self.name, self.lives = fact.name, 1
+                self.command, self.cwd = fact.command, fact.cwd
             case RunResumed():
                 self.status, self.error, self.lives = "running", "", self.lives + 1
             case RunInterrupted():
@@ -102,12 +109,16 @@ class RunState:
             case EffectBegan():
                 self._began(fact.step, fact.name)
             case TurnEnded():
+                self.turns += 1
+                self.usage = self.usage.accumulate(fact.result.usage)
                 self._ended(fact.step, fact.result)
             case EffectEnded():
                 self._ended(fact.step, fact.value)
             case EffectFailed():
                 self._ended(fact.step, fact)
             case TurnCut() | EffectCut() | Forgiven():
+                if isinstance(fact, TurnCut) and fact.result is not None:
+                    self.usage = self.usage.accumulate(fact.result.usage)
                 self.attempts.pop(fact.step, None)
                 self.open.pop(fact.step, None)
             case AgentRegistered():

@@ -20,6 +20,7 @@ import msgspec
 import trio
 from attrs import frozen
 
+from standby_actors import Limits
 from standby_actors.failure import described
 from standby_actors.process.nursed import beside
 
@@ -143,6 +144,7 @@ class Workspace:
         restore: Restore = "replay",
         attempts: int = ATTEMPTS,
         recoveries: int = RECOVERIES,
+        limits: Limits | None = None,
         **options: Any,
     ) -> AsyncGenerator[Run]:
         """A durable run for the length of the block: a new one, or one gone on with.
@@ -161,6 +163,8 @@ class Workspace:
             attempts: how often a step may begin without its end being recorded.
             recoveries: how often in a row its owners may crash without an outcome,
                 before it is left alone.
+            limits: what it may spend, over all its lives: what earlier ones have spent
+                counts.  Time counts for each life anew.
             options: for each subagent, as :func:`standby.spawn` has them.
 
         Raises:
@@ -176,6 +180,8 @@ class Workspace:
                 f"a run is called by up to 100 letters, digits, '.', '_' and '-', not {name!r}"
             )
         run = await self._open(name, id or _told(name), restore, attempts, recoveries, options)
+        if limits is not None:
+            run.limit(limits)
         self._runs[run.id] = run
         try:
             async with self._kept(run):
@@ -329,7 +335,7 @@ class Workspace:
         me, now = this_process(), self._clock()
         if row is None:
             run = id or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-            fact = RunOpened(name, me, tuple(sys.orig_argv))
+            fact = RunOpened(name, me, tuple(sys.orig_argv), os.getcwd())
             made = Create(run, str(self.path), name, me, now, (event_of(fact),), "running")
             await self._store.submit(made).wait()
             state = RunState()
@@ -362,7 +368,7 @@ class Workspace:
             with run.scope:
                 yield
             ended = RunEnded("completed", output=run.output)
-            if run.scope.cancelled_caught:
+            if run.scope.cancel_called:
                 ended = RunEnded("cancelled", run.why)
         except (trio.Cancelled, KeyboardInterrupt, SystemExit):
             raise

@@ -168,9 +168,12 @@ class SqliteBackend:
                 raise StoreReadOnly(self.where, f"cannot be made: {error.strerror}") from error
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
+        # In one transaction: somebody else may be making the store right now.
+        connection.execute("BEGIN")
         had = version_of(connection)
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.execute("COMMIT")
         if mark != APPLICATION_ID and (tables or had):
             raise StoreDamaged(self.where, "is a database of something else")
         if had > len(self._steps):

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from standby import Agent, Result, fan_out
+from standby import Agent, Limits, Result, fan_out
 from standby_supervision.owner import this_process
 from standby_supervision.runs import (
     DamagedRun,
@@ -466,3 +466,18 @@ async def test_a_run_whose_owners_crash_and_crash_is_left_alone(
         await workspace.confirm("r")
         async with workspace.open_run(id="r") as run:
             assert run.state.crashes == 0
+
+
+async def test_what_earlier_lives_have_spent_counts(store: Store, tmp_path: Path) -> None:
+    statuses: list[str] = []
+    for tasks, limits in (("ab", 3), ("abcd", 3), ("abcd", 4)):
+        async with (
+            open_workspace(tmp_path, store) as workspace,
+            workspace.open_run(id="r", limits=Limits(turns=limits)) as run,
+        ):
+            for task in tasks:
+                statuses.append((await run.turn(scout, task)).status)
+            run.cancel("not over")
+    assert statuses == ["ok"] * 5 + ["budget"] + ["ok"] * 4
+    assert played == ["a", "b", "c", "d"]
+    assert run.state.usage.turns == 4
