@@ -18,6 +18,16 @@ def plain(text: str) -> str:
     )
 
 
+def harmless(text: str) -> str:
+    """`text` as :func:`plain`, but for its tabs, which belong to code.
+
+    Examples:
+        >>> harmless("a\\x1b[2Jb\\n\\tc")
+        'a\\ufffd[2Jb\\n\\tc'
+    """
+    return "\t".join(plain(part) for part in text.split("\t"))
+
+
 def one_line(text: str) -> str:
     """`text` on one line, fit for a terminal.
 
