@@ -145,6 +145,8 @@ class Mind:
     incarnation: int = 1
     opened_at: float = field(factory=trio.current_time)
     spent: Usage = NOTHING
+    below: Usage = NOTHING
+    """What those have spent, for its turns, that it had at work below it; not its time."""
     stopped: bool = False
     stuck: bool = False
     """A turn that was cut has not let go."""

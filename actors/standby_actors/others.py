@@ -263,13 +263,13 @@ class Others:
             order.hear(event)
 
         text, attached = self._input(member, target, order)
-        before = member.usage
+        before = member.usage_with_others
         self.taker = member
         try:
             result = await ask_of(member, text, attached, hear, handed.append)
         finally:
             self.taker = None
-            passed.usage = passed.usage.accumulate(_cost(member, before))
+            self._charge(order, _cost(member, before))
         passed.answer = result
         went_on = handed[-1] if handed and result.ok else None
         self._note(target.name, result.output, went_on)
@@ -415,10 +415,14 @@ class Others:
             return await worker.ask(task)
         finally:
             await worker.close()
-            order = self.mind.turn
-            if order is not None:
-                order.passed = order.passed or Passed()
-                order.passed.usage = order.passed.usage.accumulate(_cost(worker, NOTHING))
+            self._charge(self.mind.turn, _cost(worker, NOTHING))
+
+    def _charge(self, order: Order | None, cost: Usage) -> None:
+        """Count what somebody below has spent, for the turn in flight if there is one."""
+        self.mind.below = self.mind.below.accumulate(cost)
+        if order is not None:
+            order.passed = order.passed or Passed()
+            order.passed.usage = order.passed.usage.accumulate(cost)
 
     def depth(self) -> int:
         """How many subagents are above its mind."""
@@ -512,7 +516,7 @@ def _answer(results: Sequence[Result]) -> ToolOutput:
 
 
 def _cost(subagent: Subagent, before: Usage) -> Usage:
-    cost = subagent.usage.delta(before)
+    cost = subagent.usage_with_others.delta(before)
     return msgspec.structs.replace(cost, wall_seconds=0.0, busy_seconds=0.0, context_tokens=None)
 
 

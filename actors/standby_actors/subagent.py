@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
+import msgspec
 import trio
 from attrs import define, field
 
@@ -307,6 +308,14 @@ class Subagent:
     def usage(self) -> Usage:
         """Everything spent since it was spawned: by failed turns, and by the one in flight, too."""
         return self._mind.usage
+
+    @property
+    def usage_with_others(self) -> Usage:
+        """As :attr:`usage`, with what those have spent that it had at work below it."""
+        usage = self._mind.usage
+        level = usage.context_tokens
+        whole = usage.accumulate(self._mind.below)
+        return msgspec.structs.replace(whole, context_tokens=level)
 
     @property
     def budget(self) -> Budget | None:

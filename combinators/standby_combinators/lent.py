@@ -11,7 +11,7 @@ from standby_actors.budget import Budget, Refusal
 from standby_actors.result import ErrorKind, Result, TurnError, failed
 from standby_actors.usage import NOTHING, Usage
 
-from .member import Askable, answer_of, name_of
+from .member import Askable, answer_of, name_of, spent_by
 
 
 @define(eq=False)
@@ -41,9 +41,8 @@ class Lent:
     @property
     def usage(self) -> Usage:
         """All that it says it has spent; of one that says nothing, that it was asked, and when."""
-        said = getattr(self.member, "usage", None)
-        if isinstance(said, Usage):
-            return said
+        if isinstance(getattr(self.member, "usage", None), Usage):
+            return spent_by(self.member)
         if self._began is None:
             return NOTHING
         seconds = trio.current_time() - self._began

@@ -137,8 +137,8 @@ def roster(members: Mapping[str, Asked]) -> str:
 
 
 def spent_by(member: object) -> Usage:
-    """All that `member` has spent so far; nothing, if it does not say."""
-    usage = getattr(member, "usage", NOTHING)
+    """All that `member` has spent so far, and those below it; nothing, if it does not say."""
+    usage = getattr(member, "usage_with_others", None) or getattr(member, "usage", NOTHING)
     return usage if isinstance(usage, Usage) else NOTHING
 
 

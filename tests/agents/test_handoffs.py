@@ -17,6 +17,7 @@ from standby_actors.sessions.chat import ChatModel, open_chat_model
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Subagent, reset_ids, spawn
 from standby_actors.usage import Usage
+from standby_combinators import Signal, chain
 from tests.agents.chat.asking import on_every_api, settings
 from tests.support.heard import heard
 from tests.support.model_server_agents import agent_server
@@ -311,3 +312,41 @@ async def test_of_two_handovers_in_one_message_the_first_counts(api: str) -> Non
         assert "goes to smith already" in refused[0].text
         # What is sent next is taken: every call has its answer.
         assert (await subagent.ask("again")).output == "Once more."
+
+
+async def test_what_those_two_levels_below_have_spent_is_in_the_result_of_who_delegated() -> None:
+    deep = Agent("deep", "Delegate.", tools=["subagent"], agents=["deep"])
+    async with (
+        agent_server() as server,
+        open_chat_model(settings(server.url, "chat"), retries=0) as model,
+        spawn(deep, model=model, roster=[deep], budget=Budget(Limits(depth=3))) as subagent,
+    ):
+        inner = '{\\"agent\\": \\"deep\\", \\"tasks\\": [\\"bottom\\"]}'
+        task = f'CALL:subagent:{{"agent": "deep", "tasks": ["CALL:subagent:{inner}"]}}'
+        result = await subagent.ask(task)
+        # Two for each who delegates, and one at the bottom.
+        assert (result.status, result.usage.requests, len(server.seen)) == ("ok", 5, 5)
+        assert (subagent.usage.requests, subagent.usage_with_others.requests) == (2, 5)
+
+
+async def test_what_those_below_have_spent_is_paid_by_a_team_that_is_called_off() -> None:
+    boss = Agent("boss", "You decide.", agents=[CLERK], concurrency=2)
+    signal = Signal()
+    async with (
+        agent_server() as server,
+        open_chat_model(settings(server.url, "chat"), retries=0) as model,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def call_off() -> None:
+            with trio.fail_after(10):
+                while len(server.seen) < 3:  # noqa: ASYNC110 - nobody there sets an event
+                    await trio.sleep(0.01)
+            signal.set("enough")
+
+        nursery.start_soon(call_off)
+        tasks = '["SLOW:500:0.1", "SLOW:500:0.1"]'
+        ask = f'CALL:subagent:{{"agent": "clerk", "tasks": {tasks}}}'
+        done = await chain([boss], ask, model=model, signal=signal)
+        assert done.status == "aborted"
+        assert done.usage.requests == len(server.seen) == 3
