@@ -328,6 +328,11 @@ class Subagent:
         return self._mind.stopped
 
     @property
+    def is_dead(self) -> bool:
+        """Its session has ended by itself: every later turn fails at once."""
+        return self._mind.dead is not None
+
+    @property
     def messages(self) -> tuple[ChatMessage, ...]:
         """Its transcript so far."""
         return self._mind.transcript()
@@ -538,6 +543,22 @@ async def ask_of(
     """
     return await subagent._ask(  # pyright: ignore[reportPrivateUsage]  # of this module
         task, attachments, None, hear, on_handoff
+    )
+
+
+async def ask_heard(
+    subagent: Subagent,
+    task: str,
+    attachments: tuple[Attachment, ...],
+    timeout: float | None,  # noqa: ASYNC109 - as Subagent.ask has it
+    hear: Callable[[SessionEvent], None],
+) -> Result:
+    """As :meth:`Subagent.ask`; `hear`, which must not raise, is told what happens meanwhile.
+
+    Unlike a listener to the stream it costs nothing for whoever is not listened to.
+    """
+    return await subagent._ask(  # pyright: ignore[reportPrivateUsage]  # of this module
+        task, attachments, timeout, hear
     )
 
 

@@ -86,6 +86,18 @@ class Quarantined(RunError):
         )
 
 
+class NotDormant(RunError):
+    """Raised where an agent cannot be resumed: it lives again, or is of another run."""
+
+    def __init__(self, run: str, agent: str) -> None:
+        super().__init__(run, agent)
+        self.run = run
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return f"{self.agent!r} is not dormant in the run {self.run!r}: it was resumed already"
+
+
 class DamagedRun(RunError):
     """Raised where an event of a run cannot be read.  It is left as it is."""
 

@@ -14,16 +14,22 @@ from attrs import frozen
 
 from standby_actors import Agent, Budget, Limits, Result, Subagent
 from standby_actors.agent import Lifetime, MindFunction, agent_of
+from standby_actors.agent_checks import check_name
+from standby_actors.events import emit
 from standby_actors.failure import described
 from standby_actors.ids import count_from
 from standby_actors.process.nursed import beside
 from standby_actors.subagent import spawn as spawn_subagent
 
-from ..live.registry import LiveAgent, LiveAgents
+from ..live.mail import Receipt as MailReceipt
+from ..live.mail import Rejected
+from ..live.refs import NotOurs, Sought, broadcast, find
+from ..live.registry import Dormant, LiveAgent, LiveAgents, me
 from ..store import Append, Fenced, Receipt, Store, StoreError
-from .errors import InDoubt, StepFailed
+from .errors import InDoubt, NotDormant, StepFailed, WorkspaceDenied
 from .facts import (
     AgentExited,
+    AgentTerminated,
     CancelWanted,
     EffectBegan,
     EffectCut,
@@ -117,7 +123,7 @@ class Run:
         self.state = state
         """What the acknowledged facts come to."""
         self.steps = Steps()
-        self.live = LiveAgents()
+        self.live = LiveAgents(id, self.note, terminated)
         self.restore: Restore = restore
         self.attempts = attempts
         self.replayed = 0
@@ -169,13 +175,19 @@ class Run:
         """
         return await self.note(*facts).wait()
 
-    async def settle(self, exited: AgentExited, entry: LiveAgent) -> None:
-        """Record the exit of a live agent, also when cancelled, within 10 s."""
-        entry.status = exited.status
+    async def settle(self, entry: LiveAgent, exited: AgentExited) -> None:
+        """Record the exit of a live agent, also when cancelled, within 10 s.
+
+        Again, where that has failed before: it is recorded once.
+        """
+        entry.exit = exited
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SYNC_SECONDS):
             try:
-                await self.record(exited)
-                entry.is_recorded = True
+                if entry.written is None or isinstance(entry.written.outcome, StoreError):
+                    entry.written = self.note(exited)
+                await entry.written.wait()
+            except Fenced:
+                entry.is_given_up = True
             except StoreError as error:
                 entry.failure = str(error)
 
@@ -195,6 +207,7 @@ class Run:
     def cancel(self, why: str = "cancelled") -> None:
         """End the run's block: what it has open is stopped, and it is `cancelled`."""
         self.why = self.why or why
+        self.live.end("cancelled", self.why)
         self.scope.cancel()
 
     def doubt(self, step: StepId, name: str) -> InDoubt | None:
@@ -209,6 +222,8 @@ class Run:
         /,
         *,
         lifetime: Lifetime | None = None,
+        name: str = "",
+        dormant: Dormant | None = None,
         **options: Any,
     ) -> AsyncGenerator[DurablePlayer]:
         """A subagent whose turns are recorded, for the length of the block.
@@ -220,13 +235,63 @@ class Run:
             agent: who.
             lifetime: as :func:`standby.spawn` has it; one of "session" lives here as
                 long as the block.
+            name: what it is called over all its lives, in this process and in later
+                ones: words that wait for one life are read by the next, which begins
+                when the one before has ended.  It is made as an agent's name is; by
+                default each is an agent of its own.
+            dormant: what it goes on from; see :meth:`resume`.
             options: as :func:`standby.spawn` has them, over those of the run.
         """
         given = {**self._options, **options}
         if lifetime is not None:
             given["lifetime"] = "workflow" if lifetime == "session" else lifetime
+        if name and dormant is None:
+            check_name(None, None, name)
         async with beside() as nursery:
-            yield DurablePlayer(self, agent_of(agent), nursery, given)
+            player = DurablePlayer(
+                self, agent_of(agent), nursery, given, name=name, dormant=dormant
+            )
+            try:
+                yield player
+            # It is raised again: it says how the agent ends.
+            except BaseException as error:
+                player.left(error)
+                raise
+            player.left(None)
+
+    @asynccontextmanager
+    async def resume(self, dormant: Dormant, /, **options: Any) -> AsyncGenerator[DurablePlayer]:
+        """Another life of an agent that has ended well, which knows what was said.
+
+        Args:
+            dormant: what :meth:`AgentRef.dormant` gave; nothing else can be resumed.
+            options: as for :meth:`spawn`.
+
+        Raises:
+            NotDormant: it has been resumed already, or is of another run.
+        """
+        key = dormant.key
+        if key.run != self.id or self.live.lives(key.name) != key.incarnation:
+            raise NotDormant(self.id, str(key))
+        again = self.spawn(dormant.agent, name=key.name, dormant=dormant, **options)
+        async with again as player:
+            yield player
+
+    def find(self, text: str) -> Sought | Rejected | WorkspaceDenied:
+        """The live agent of this run that is called `text`; see :meth:`Workspace.find`."""
+        live = self.live
+        there = find(live.workspace, [live], live.recent, text)
+        if isinstance(there, NotOurs):
+            if there.run and not there.workspace:
+                return Rejected(text, "other_run")
+            return WorkspaceDenied(live.workspace, text)
+        return there
+
+    async def broadcast(
+        self, text: str, *, by: str | None = None
+    ) -> dict[str, MailReceipt | Rejected]:
+        """Tell all live agents of this run, the sender left out; what became of each, by name."""
+        return await broadcast(self.live, text, by)
 
     async def turn(self, agent: Agent | MindFunction, task: str, /, **options: Any) -> Result:
         """One recorded turn of a subagent of its own."""
@@ -330,6 +395,13 @@ class Run:
             deadline = None if seconds is None else self._clock() + seconds
             await self.record(QuestionAsked(key, text, choices, default, deadline))
             question = self.state.questions[key]
+        caller = me()
+        if caller is not None and caller.runs is self.live:
+            with caller.parked(key):
+                return await self._answer_of(key, question)
+        return await self._answer_of(key, question)
+
+    async def _answer_of(self, key: str, question: Question) -> str | None:
         while question.is_open:
             left = LOOK_SECONDS
             if question.asked.deadline is not None:
@@ -376,6 +448,13 @@ class Run:
                 self._answered.set()
             elif isinstance(fact, CancelWanted):
                 self.cancel(fact.why)
+
+
+def terminated(entry: LiveAgent) -> AgentTerminated:
+    """The fact that the end of a live agent has begun; whoever listens hears it as well."""
+    life = entry.key.incarnation
+    emit("live_agent.terminated", entry.id, incarnation=life, status=entry.status, why=entry.why)
+    return AgentTerminated(entry.id, entry.status, life, entry.why)
 
 
 def check_answer(question: Question, answer: str) -> None:

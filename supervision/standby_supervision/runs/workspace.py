@@ -24,7 +24,11 @@ from standby_actors import Limits
 from standby_actors.failure import described
 from standby_actors.process.nursed import beside
 
-from ..live.registry import LiveAgent
+from ..live.keys import AgentKey
+from ..live.mail import Rejected
+from ..live.recent import Recent
+from ..live.refs import AgentRef, NotOurs, Sought, find
+from ..live.registry import AgentView, LiveAgent, Terminal
 from ..owner import this_process, verdict
 from ..store import (
     Append,
@@ -75,6 +79,9 @@ RESUME = "STANDBY_RUN"
 """The variable that tells a program which run it is to go on with."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
+AGENTS_OF: dict[str, Terminal] = {"completed": "completed", "failed": "failed"}
+"""How agents end that are there when their run does."""
+
 Clock: TypeAlias = Callable[[], float]
 
 
@@ -95,6 +102,7 @@ class Workspace:
         self._store = store
         self._clock = clock
         self._runs: dict[str, Run] = {}
+        self._recent = Recent()
         self.path = path
         """Resolved: equal paths are one workspace."""
         self.swept = Swept((), ())
@@ -112,9 +120,52 @@ class Workspace:
         """Its runs, the newest first."""
         return await self._store.runs(str(self.path))
 
-    def agents(self) -> list[LiveAgent]:
-        """The live agents of its runs in this process, the oldest first."""
-        return [agent for run in self._runs.values() for agent in run.live.all()]
+    def agents(self) -> list[AgentView]:
+        """The live agents of its runs in this process: running, queued or waiting.
+
+        Run by run, the oldest first.  An agent is listed as long as its task is there.
+        """
+        return [view for run in self._runs.values() for view in run.live.views()]
+
+    def recent_agents(self) -> list[AgentView]:
+        """Those that have ended, for ten minutes after that; the oldest end first."""
+        return [each.view() for each in self._recent.all()]
+
+    def evict(self) -> int:
+        """Drop at once what may be dropped of :meth:`recent_agents`; how many those were.
+
+        The workspace does so by itself; who does it again changes nothing else.
+        """
+        return len(self._recent.evict(trio.current_time()))
+
+    def find(self, text: str) -> Sought | WorkspaceDenied:
+        """The agent that is called `text`, as in "scout#2" or "nightly/scout#2".
+
+        A text that names another workspace, or a run that is not at work in this one,
+        is answered by :class:`WorkspaceDenied` without a look-up.
+        """
+        lives = [run.live for run in self._runs.values()]
+        there = find(str(self.path), lives, self._recent, text)
+        return WorkspaceDenied(str(self.path), text) if isinstance(there, NotOurs) else there
+
+    def ref(self, key: AgentKey) -> AgentRef | Rejected | WorkspaceDenied:
+        """By which the life that `key` means is reached, of a run at work here."""
+        if key.workspace != str(self.path):
+            return WorkspaceDenied(str(self.path), str(key))
+        run = self._runs.get(key.run)
+        return Rejected(key.name, "exited") if run is None else AgentRef(key, run.live)
+
+    async def reap(self) -> None:
+        """Evict agents that have ended, when it is time; for :func:`open_workspace`."""
+
+        async def sync(entry: LiveAgent) -> None:
+            run = self._runs.get(entry.key.run)
+            if run is None or run.live is not entry.runs:
+                entry.is_given_up = True  # the next owner of the run says that it is gone
+            else:
+                await run.settle(entry, entry.exit)
+
+        await self._recent.reap(sync)
 
     async def state(self, run: str) -> RunState:
         """What the record of one of its runs comes to.
@@ -182,6 +233,7 @@ class Workspace:
         run = await self._open(name, id or _told(name), restore, attempts, recoveries, options)
         if limits is not None:
             run.limit(limits)
+        run.live.join(str(self.path), self._recent)
         self._runs[run.id] = run
         try:
             async with self._kept(run):
@@ -358,7 +410,9 @@ class Workspace:
         # Between the reading and the claim only answers can have come.
         events_now = await self._store.read(row.run)
         state = self._fold(row.run, events_now)
-        return Run(self._store, row.run, epoch, state, events_now[-1].seq, **more)
+        resumed = Run(self._store, row.run, epoch, state, events_now[-1].seq, **more)
+        resumed.live.recall(events_now)
+        return resumed
 
     @asynccontextmanager
     async def _kept(self, run: Run) -> AsyncGenerator[None]:
@@ -383,6 +437,8 @@ class Workspace:
     async def _end(self, run: Run, fact: Any) -> None:
         """Also when cancelled: the store bounds how long a transaction takes."""
         status = "interrupted" if isinstance(fact, RunInterrupted) else fact.how
+        how = AGENTS_OF.get(status, "cancelled")
+        await run.live.over(how, for_good=status == "completed")
         now = self._clock()
         with trio.CancelScope(shield=True, deadline=trio.current_time() + LEASE_SECONDS):
             ended = self._store.submit(
@@ -499,6 +555,7 @@ async def _entered(root: Path, store: Store, clock: Clock) -> AsyncGenerator[Wor
         workspace.swept = await workspace.sweep()
         async with beside() as nursery:
             nursery.start_soon(workspace.watch)
+            nursery.start_soon(workspace.reap)
             yield workspace
     finally:
         there.remove(workspace)
