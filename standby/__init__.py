@@ -144,28 +144,40 @@ if TYPE_CHECKING:
     from standby_combinators import Asker as Asker
     from standby_combinators import Board as Board
     from standby_combinators import BoardLimits as BoardLimits
+    from standby_combinators import CannotCopy as CannotCopy
     from standby_combinators import Chain as Chain
     from standby_combinators import Check as Check
     from standby_combinators import Checked as Checked
     from standby_combinators import Claim as Claim
     from standby_combinators import ClaimRefused as ClaimRefused
     from standby_combinators import Claims as Claims
+    from standby_combinators import Copied as Copied
+    from standby_combinators import Copies as Copies
+    from standby_combinators import Copy as Copy
     from standby_combinators import Fallback as Fallback
+    from standby_combinators import FannedOut as FannedOut
     from standby_combinators import FanOut as FanOut
+    from standby_combinators import GitFailed as GitFailed
     from standby_combinators import Hedge as Hedge
     from standby_combinators import Held as Held
+    from standby_combinators import InCopy as InCopy
     from standby_combinators import Interview as Interview
     from standby_combinators import Interviewed as Interviewed
     from standby_combinators import Landing as Landing
+    from standby_combinators import Leased as Leased
     from standby_combinators import Ledger as Ledger
     from standby_combinators import Loop as Loop
     from standby_combinators import Looped as Looped
     from standby_combinators import Member as Member
+    from standby_combinators import NotGranted as NotGranted
     from standby_combinators import Obligation as Obligation
     from standby_combinators import Option as Option
     from standby_combinators import Options as Options
     from standby_combinators import Orchestra as Orchestra
     from standby_combinators import Orchestrated as Orchestrated
+    from standby_combinators import OutsideCopy as OutsideCopy
+    from standby_combinators import Patch as Patch
+    from standby_combinators import PathClaims as PathClaims
     from standby_combinators import Plan as Plan
     from standby_combinators import Planned as Planned
     from standby_combinators import Planning as Planning
@@ -203,11 +215,13 @@ if TYPE_CHECKING:
     from standby_combinators import fallback as fallback
     from standby_combinators import fan_out as fan_out
     from standby_combinators import hedge as hedge
+    from standby_combinators import in_copy as in_copy
     from standby_combinators import interview as interview
     from standby_combinators import join_outputs as join_outputs
     from standby_combinators import loop as loop
     from standby_combinators import make_plan as make_plan
     from standby_combinators import map_reduce as map_reduce
+    from standby_combinators import open_copies as open_copies
     from standby_combinators import open_fan_out as open_fan_out
     from standby_combinators import open_stage as open_stage
     from standby_combinators import open_web_asker as open_web_asker
@@ -339,6 +353,7 @@ _LATE = {
     "Budget": ("standby_actors", "Budget"),
     "CallLimits": ("standby_actors", "CallLimits"),
     "CalledOff": ("standby_supervision", "CalledOff"),
+    "CannotCopy": ("standby_combinators", "CannotCopy"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "Chain": ("standby_combinators", "Chain"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
@@ -355,6 +370,9 @@ _LATE = {
     "Control": ("standby_supervision", "Control"),
     "ControlError": ("standby_supervision", "ControlError"),
     "ControlRefused": ("standby_supervision", "ControlRefused"),
+    "Copied": ("standby_combinators", "Copied"),
+    "Copies": ("standby_combinators", "Copies"),
+    "Copy": ("standby_combinators", "Copy"),
     "Counts": ("standby_supervision", "Counts"),
     "DamagedRun": ("standby_supervision.runs", "DamagedRun"),
     "Done": ("standby_supervision", "Done"),
@@ -362,9 +380,11 @@ _LATE = {
     "Failed": ("standby_supervision", "Failed"),
     "Fallback": ("standby_combinators", "Fallback"),
     "FanOut": ("standby_combinators", "FanOut"),
+    "FannedOut": ("standby_combinators", "FannedOut"),
     "Fenced": ("standby_supervision.store", "Fenced"),
     "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
+    "GitFailed": ("standby_combinators", "GitFailed"),
     "Guest": ("standby_actors", "Guest"),
     "Handoff": ("standby_actors", "Handoff"),
     "Hedge": ("standby_combinators", "Hedge"),
@@ -372,12 +392,14 @@ _LATE = {
     "Host": ("standby_actors", "Host"),
     "Ignore": ("standby_supervision", "Ignore"),
     "Ignored": ("standby_supervision", "Ignored"),
+    "InCopy": ("standby_combinators", "InCopy"),
     "InDoubt": ("standby_supervision.runs", "InDoubt"),
     "Interview": ("standby_combinators", "Interview"),
     "Interviewed": ("standby_combinators", "Interviewed"),
     "Job": ("standby_supervision", "Job"),
     "Jobs": ("standby_supervision", "Jobs"),
     "Landing": ("standby_combinators", "Landing"),
+    "Leased": ("standby_combinators", "Leased"),
     "Ledger": ("standby_combinators", "Ledger"),
     "Lifetime": ("standby_actors", "Lifetime"),
     "Limits": ("standby_actors", "Limits"),
@@ -399,6 +421,7 @@ _LATE = {
     "NoSuchAgent": ("standby_actors", "NoSuchAgent"),
     "NobodyBelow": ("standby_actors", "NobodyBelow"),
     "NotFound": ("standby_supervision", "NotFound"),
+    "NotGranted": ("standby_combinators", "NotGranted"),
     "Obligation": ("standby_combinators", "Obligation"),
     "Ok": ("standby_supervision", "Ok"),
     "Option": ("standby_combinators", "Option"),
@@ -407,7 +430,10 @@ _LATE = {
     "Orchestrated": ("standby_combinators", "Orchestrated"),
     "OutOfBudget": ("standby_actors", "OutOfBudget"),
     "Outcome": ("standby_supervision", "Outcome"),
+    "OutsideCopy": ("standby_combinators", "OutsideCopy"),
     "Partitions": ("standby_supervision", "Partitions"),
+    "Patch": ("standby_combinators", "Patch"),
+    "PathClaims": ("standby_combinators", "PathClaims"),
     "Periodic": ("standby_supervision", "Periodic"),
     "Plan": ("standby_combinators", "Plan"),
     "Planned": ("standby_combinators", "Planned"),
@@ -517,6 +543,7 @@ _LATE = {
     "file_tools": ("standby_actors", "file_tools"),
     "find_agent": ("standby_actors", "find_agent"),
     "hedge": ("standby_combinators", "hedge"),
+    "in_copy": ("standby_combinators", "in_copy"),
     "interview": ("standby_combinators", "interview"),
     "join_outputs": ("standby_combinators", "join_outputs"),
     "json_objects": ("standby_actors", "json_objects"),
@@ -524,6 +551,7 @@ _LATE = {
     "loop": ("standby_combinators", "loop"),
     "make_plan": ("standby_combinators", "make_plan"),
     "map_reduce": ("standby_combinators", "map_reduce"),
+    "open_copies": ("standby_combinators", "open_copies"),
     "open_fan_out": ("standby_combinators", "open_fan_out"),
     "open_guest": ("standby_actors", "open_guest"),
     "open_jobs": ("standby_supervision", "open_jobs"),
@@ -603,6 +631,7 @@ __all__ = [
     "Budget",
     "CallLimits",
     "CalledOff",
+    "CannotCopy",
     "Capabilities",
     "Chain",
     "ChatMessage",
@@ -619,6 +648,9 @@ __all__ = [
     "Control",
     "ControlError",
     "ControlRefused",
+    "Copied",
+    "Copies",
+    "Copy",
     "Counts",
     "Crashed",
     "DamagedRun",
@@ -631,9 +663,11 @@ __all__ = [
     "Failed",
     "Fallback",
     "FanOut",
+    "FannedOut",
     "Fenced",
     "Found",
     "GaveUp",
+    "GitFailed",
     "Guest",
     "Handoff",
     "Hedge",
@@ -641,6 +675,7 @@ __all__ = [
     "Host",
     "Ignore",
     "Ignored",
+    "InCopy",
     "InDoubt",
     "Interview",
     "Interviewed",
@@ -650,6 +685,7 @@ __all__ = [
     "Landing",
     "Later",
     "LeakedScope",
+    "Leased",
     "Ledger",
     "Lifetime",
     "Limits",
@@ -679,6 +715,7 @@ __all__ = [
     "NobodyBelow",
     "Normal",
     "NotFound",
+    "NotGranted",
     "Nursery",
     "Obligation",
     "Ok",
@@ -688,7 +725,10 @@ __all__ = [
     "Orchestrated",
     "OutOfBudget",
     "Outcome",
+    "OutsideCopy",
     "Partitions",
+    "Patch",
+    "PathClaims",
     "Periodic",
     "Plan",
     "Planned",
@@ -809,6 +849,7 @@ __all__ = [
     "file_tools",
     "find_agent",
     "hedge",
+    "in_copy",
     "interview",
     "join_outputs",
     "json_objects",
@@ -817,6 +858,7 @@ __all__ = [
     "loop",
     "make_plan",
     "map_reduce",
+    "open_copies",
     "open_events",
     "open_fan_out",
     "open_guest",

@@ -18,6 +18,7 @@ from .checks import at_least, check_seconds
 from .signal import Signal
 from .team import Stage, Team
 from .trail import Report
+from .workplace import OutsideCopy
 
 SECONDS = 120.0
 """What a check may take, unless another number is given."""
@@ -65,7 +66,14 @@ class Check(Team[Checked]):
         if shutil.which(self.command[0]) is None:
             why = f"there is no program {self.command[0]!r} to run"
             return self._ended(stage, failed(self.name, "start_failed", why))
-        done = await self._run(signal)
+        cwd = self.cwd
+        if stage.workplace is not None:
+            # In the copy that is to be checked.
+            try:
+                cwd = stage.workplace.here(self.name, cwd)
+            except OutsideCopy as outside:
+                return self._ended(stage, failed(self.name, "workspace_denied", str(outside)))
+        done = await self._run(signal, cwd)
         seconds = trio.current_time() - began
         usage = Usage(busy_seconds=seconds, wall_seconds=seconds)
         if done is None:
@@ -79,14 +87,14 @@ class Check(Team[Checked]):
         said = f"{' '.join(self.command)}: {how}\n\n{done.output}"
         return self._ended(stage, succeeded(self.name, said, usage=usage, value=done.ok), done)
 
-    async def _run(self, signal: Signal | None) -> CommandResult | None:
+    async def _run(self, signal: Signal | None, cwd: str | Path | None) -> CommandResult | None:
         """What the command came to; None if the signal has ended it."""
         scope = trio.CancelScope()
         watched = nullcontext() if signal is None else signal.calling(scope.cancel)
         with watched, scope:
             return await run_command(
                 ["sh", "-c", _MERGED, "sh", *self.command],
-                cwd=self.cwd,
+                cwd=cwd,
                 timeout=self.seconds,
                 keep=self.keep,
             )

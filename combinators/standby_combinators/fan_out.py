@@ -12,11 +12,19 @@ from attrs import field, frozen
 from standby_actors.result import Result, failed, succeeded
 
 from .checks import at_least, check_count
+from .copies import Copies
 from .member import Asked, Member, members_of, name_of
 from .options import Options
+from .patches import Patch
 from .signal import Signal, signal_below
 from .team import Stage, Team, open_stage
-from .trail import Report, join_outputs
+from .trail import join_outputs
+from .writers import Copied, CopiesLike, copies_for, settle, turn_in_copy
+
+
+class FannedOut(Copied, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """What the branches of a fan-out came to; with copies also what became of their changes."""
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,13 +63,13 @@ async def map_concurrent(
 
 
 @frozen(eq=False)
-class FanOut(Team[Report]):
+class FanOut(Team[FannedOut]):
     """:func:`fan_out` as a member of a team: every branch is asked what the team is asked.
 
     Args:
         members: who plays, a branch each; with `split` one member may play all.
         split: makes of the team's task those of the branches.
-        concurrency, fail_fast, quorum, first: as :func:`fan_out` has them.
+        concurrency, fail_fast, quorum, first, copies: as :func:`fan_out` has them.
         name, description: for whoever chooses among members.
     """
 
@@ -73,6 +81,7 @@ class FanOut(Team[Report]):
     fail_fast: bool = field(default=False, kw_only=True)
     quorum: int | None = field(default=None, kw_only=True, validator=at_least(1, "answers"))
     first: bool = field(default=False, kw_only=True)
+    copies: CopiesLike | None = field(default=None, kw_only=True)
     name: str = field(default="fan_out", kw_only=True)
     description: str = field(default="", kw_only=True)
 
@@ -80,7 +89,7 @@ class FanOut(Team[Report]):
         if self.split is None:
             _enough(self.quorum, self.first, len(self.members))
 
-    async def play(self, task: str, stage: Stage, /) -> Report:
+    async def play(self, task: str, stage: Stage, /) -> FannedOut:
         """Ask all of them, side by side."""
         tasks: Sequence[str] = [task] * len(self.members)
         members: Sequence[Asked] = self.members
@@ -89,7 +98,7 @@ class FanOut(Team[Report]):
             members = _each(members, len(tasks))
         enough = _enough(self.quorum, self.first, len(tasks)) if tasks else None
         branches = _Branches(
-            stage, members, tasks, self.concurrency, self.fail_fast, enough, self.first
+            stage, members, tasks, self.concurrency, self.fail_fast, enough, self.first, self.copies
         )
         return await branches.play()
 
@@ -102,8 +111,9 @@ async def fan_out(
     fail_fast: bool = False,
     quorum: int | None = None,
     first: bool = False,
+    copies: CopiesLike | None = None,
     **options: Unpack[Options],
-) -> Report:
+) -> FannedOut:
     """Ask one many tasks, each of many its own, or all of many the same.
 
     The steps of the Report are the Results, in the order of `tasks`.  A branch
@@ -126,6 +136,10 @@ async def fan_out(
         fail_fast: a failure cuts the others, or, with `quorum`, one failure too many.
         quorum: so many answers are enough, 1 to the number of branches.
         first: one answer is enough: a quorum of 1, whose Result is that answer.
+        copies: a folder in a git repository, or copies of one that are open.  Each branch
+            then works in a copy of its own, and when all have ended the changes of
+            those that are ok are landed, in the order of the branches: see `patches`
+            and :func:`~standby_combinators.copies.open_copies`.
         options: about the subagents; see :class:`Options`.
 
     Raises:
@@ -133,10 +147,13 @@ async def fan_out(
             range; nothing was spawned.
         TypeError: a member cannot be asked; nothing was spawned.
         ModelError: there is no model to ask.
+        CannotCopy: there are to be copies and none can be made; nothing was spawned.
     """
     members, tasks, enough = _checked(agent, tasks, concurrency, quorum, first)
     async with open_stage(**options) as stage:
-        return await _Branches(stage, members, tasks, concurrency, fail_fast, enough, first).play()
+        return await _Branches(
+            stage, members, tasks, concurrency, fail_fast, enough, first, copies
+        ).play()
 
 
 class Landing:
@@ -163,7 +180,7 @@ class Landing:
         return place, result
 
     @property
-    def report(self) -> Report:
+    def report(self) -> FannedOut:
         """The whole, as :func:`fan_out` returns it; what has not ended by now is `not_started`."""
         return self._branches.report()
 
@@ -177,6 +194,7 @@ async def open_fan_out(
     fail_fast: bool = False,
     quorum: int | None = None,
     first: bool = False,
+    copies: CopiesLike | None = None,
     **options: Unpack[Options],
 ) -> AsyncGenerator[Landing]:
     """As :func:`fan_out`, and hand out each Result when it lands.
@@ -194,7 +212,9 @@ async def open_fan_out(
     async with open_stage(**options) as stage, trio.open_nursery() as nursery:
         with signal_below(stage.signal) as left:
             stage.signal = left
-            branches = _Branches(stage, members, tasks, concurrency, fail_fast, enough, first)
+            branches = _Branches(
+                stage, members, tasks, concurrency, fail_fast, enough, first, copies
+            )
             branches.landed = landed
             nursery.start_soon(branches.play)
             try:
@@ -218,6 +238,7 @@ class _Branches:
         fail_fast: bool = False,
         enough: int | None = None,
         first: bool = False,
+        copies: CopiesLike | None = None,
     ) -> None:
         self.stage = stage
         self.members = members
@@ -226,6 +247,11 @@ class _Branches:
         self.fail_fast = fail_fast
         self.enough = enough
         self.first = first
+        self.copies = copies
+        self.opened: Copies | None = None
+        self.places: dict[int, int] = {}
+        """Of each branch that had a copy, the place of that."""
+        self.patches: tuple[Patch, ...] = ()
         self.results: list[Result | None] = [None] * len(tasks)
         self.landed: trio.MemorySendChannel[int] | None = None
         self.over = trio.Event()
@@ -235,18 +261,42 @@ class _Branches:
         self.deciding: Result | None = None
         """The branch that decided the whole before all had ended."""
 
-    async def play(self) -> Report:
+    async def play(self) -> FannedOut:
         try:
-            if self.fail_fast or self.enough is not None:
-                with signal_below(self.stage.signal) as cut:
-                    await self._play(cut)
+            if self.copies is None:
+                await self._play_all()
             else:
-                await self._play(None)
+                async with copies_for(self.copies, self.stage) as self.opened:
+                    await self._play_all()
+                    await self._settle(self.opened)
         finally:
             self.over.set()
             if self.landed is not None:
                 self.landed.close()
         return self.report()
+
+    async def _play_all(self) -> None:
+        if self.fail_fast or self.enough is not None:
+            with signal_below(self.stage.signal) as cut:
+                await self._play(cut)
+        else:
+            await self._play(None)
+
+    async def _settle(self, copies: Copies) -> None:
+        """Land what the branches have changed: of those that were needed."""
+        needed = set(range(len(self.tasks)))
+        if self.enough is not None and len(self.good) >= self.enough:
+            needed = set(self.good[: self.enough])
+        places = [at for place, at in self.places.items() if place in needed]
+        spare = [at for place, at in self.places.items() if place not in needed]
+        self.patches = await settle(copies, places, self.stage, spare=spare)
+
+    async def _copied(self, copies: Copies, stage: Stage, place: int) -> Result:
+        member, task = self.members[place], self.tasks[place]
+        result, copy = await turn_in_copy(stage, copies, member, task, branch=f"#{place}")
+        if copy is not None:
+            self.places[place] = copy
+        return result
 
     async def _play(self, cut: Signal | None) -> None:
         # One iterator for all: whoever is free takes the next, and no branch has a task.
@@ -260,7 +310,10 @@ class _Branches:
                 if cut is not None and cut.is_set:
                     result = self.stage.unstarted(member)
                 else:
-                    result = await stage.turn(member, tasks[place], branch=f"#{place}")
+                    if self.opened is None:
+                        result = await stage.turn(member, tasks[place], branch=f"#{place}")
+                    else:
+                        result = await self._copied(self.opened, stage, place)
                 results[place] = result
                 if cut is not None:
                     self._weigh(place, result, cut)
@@ -294,7 +347,7 @@ class _Branches:
             why = f"{name_of(self.members[place])} in branch {place} had failed"
             cut.set(why, kind="cancelled")
 
-    def report(self) -> Report:
+    def report(self) -> FannedOut:
         results = tuple(
             failed(name_of(self.members[place]), "not_started") if result is None else result
             for place, result in enumerate(self.results)
@@ -305,12 +358,19 @@ class _Branches:
         if deciding is None:
             deciding = results[-1] if results else succeeded("fan_out", "")
         if self.first and deciding.ok and results:
-            return self.stage.report(deciding, results)
+            return self._whole(deciding, results)
         shown = results
         if self.enough is not None and deciding.ok:
             shown = tuple(results[place] for place in sorted(self.good[: self.enough]))
         output = shown[0].output if len(results) == 1 else join_outputs(shown)
-        return self.stage.report(deciding, results, output=output)
+        return self._whole(deciding, results, output)
+
+    def _whole(
+        self, deciding: Result, results: tuple[Result, ...], output: str | None = None
+    ) -> FannedOut:
+        return self.stage.report(
+            deciding, results, kind=FannedOut, output=output, patches=self.patches
+        )
 
 
 def _checked(

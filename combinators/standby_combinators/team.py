@@ -8,12 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack, cast
 
 import trio
 
 from standby_actors.agent import Agent
 from standby_actors.result import Result, TurnError, failed
+from standby_actors.subagent import Subagent
 from standby_actors.usage import total
 
 from .member import Asked, Member, member_of, name_of
@@ -21,6 +23,7 @@ from .options import AgentLike, Options
 from .pool import AgentPool, Held
 from .signal import Signal
 from .trail import Report
+from .workplace import OutsideCopy, Workplace
 
 R_co = TypeVar("R_co", bound=Report, covariant=True)
 K = TypeVar("K", bound=Report)
@@ -73,7 +76,7 @@ class Stage:
     Make one with :func:`open_stage`, or below another with :meth:`below`.
     """
 
-    __slots__ = ("_timeout", "began", "pool", "signal", "suffix")
+    __slots__ = ("_timeout", "began", "pool", "signal", "suffix", "workplace")
 
     def __init__(
         self,
@@ -82,12 +85,15 @@ class Stage:
         suffix: str = "",
         signal: Signal | None = None,
         timeout: float | None = None,
+        workplace: Workplace | None = None,
     ) -> None:
         self.pool = pool
         self.suffix = suffix
         """Ends every key, so that branches side by side share no memory."""
         self.signal = pool.signal if signal is None else signal
         """Cuts every turn on this stage, once it is set; the pool's unless given."""
+        self.workplace = workplace
+        """The copy that its members work in; None for where each works by itself."""
         self.began = trio.current_time()
         """When, on trio's clock."""
         self._timeout = timeout
@@ -106,7 +112,29 @@ class Stage:
             suffix=f"{self.suffix}{branch}",
             signal=signal or self.signal,
             timeout=self._timeout,
+            workplace=self.workplace,
         )
+
+    @asynccontextmanager
+    async def elsewhere(self, workplace: Workplace, branch: str = "") -> AsyncGenerator[Stage]:
+        """A stage for a part of this work that is done in a copy.
+
+        Its subagents are its own, whatever their lifetime, and are closed when the block
+        is left: nobody writes to the copy after that.
+
+        Args:
+            workplace: the copy.
+            branch: as in :meth:`below`.
+        """
+        pool = cast("SubagentPool", self.pool)
+        async with pool.beside(workplace) as beside:
+            yield Stage(
+                beside,
+                suffix=f"{self.suffix}{branch}",
+                signal=self.signal,
+                timeout=self._timeout,
+                workplace=workplace,
+            )
 
     async def turn(
         self, member: Member, task: str, *, key: str | None = None, branch: str = ""
@@ -128,6 +156,11 @@ class Stage:
             TypeError: `member` cannot be asked.
         """
         who = member_of(member)
+        if self.workplace is not None:
+            try:
+                who = _placed(who, self.workplace)
+            except OutsideCopy as error:
+                return self.refuse(who, TurnError("workspace_denied", str(error)))
         if isinstance(who, Agent):
             full = f"{who.name if key is None else key}{self.suffix}{branch}"
             return await self.pool.turn(who, task, key=full, signal=self.signal)
@@ -140,6 +173,17 @@ class Stage:
     async def hold(self, agent: Agent, *, key: str | None = None) -> Held:
         """A subagent for a conversation, whatever the lifetime; closed with the pool."""
         full = f"{agent.name if key is None else key}{self.suffix}"
+        if self.workplace is not None:
+            try:
+                agent = self.workplace.place(agent)
+            except OutsideCopy as error:
+                denied, who = TurnError("workspace_denied", str(error)), agent
+
+                async def refuse(task: str) -> Result:
+                    await trio.lowlevel.checkpoint()
+                    return self.refuse(who, denied)
+
+                return Held(full, refuse)
         return await self.pool.hold(agent, key=full, signal=self.signal)
 
     def refuse(self, member: Asked | str, error: TurnError) -> Result:
@@ -230,6 +274,32 @@ class SubagentPool(AgentPool):
             return await super().turn(cast("AgentLike", agent), task, key=key, signal=signal)
         stage = Stage(self, signal=signal or self.signal, timeout=self.timeout)
         return await stage.turn(agent, task, branch="" if key is None else f"@{key}")
+
+    def beside(self, workplace: Workplace) -> SubagentPool:
+        """Another pool of the same options, trail, budget and switch, for work in a copy.
+
+        No subagent of lifetime "session" in it outlives it: its folder does not either.
+        """
+        options = self._options.copy()
+        options["within"] = None
+        roster = options.get("roster")
+        if roster is not None:
+            options["roster"] = [workplace.place(each) for each in roster]
+        return SubagentPool(trail=self.trail, **options)
+
+
+def _placed(who: Asked, workplace: Workplace) -> Asked:
+    """`who` as it works in a copy.
+
+    Raises:
+        OutsideCopy: it works somewhere else, and cannot be moved.
+    """
+    if isinstance(who, Agent):
+        return workplace.place(who)
+    if isinstance(who, Subagent):
+        where = who.agent.cwd or Path.cwd()
+        raise OutsideCopy(f"{who.id}, which is alive already,", str(where), str(workplace.top))
+    return who
 
 
 @asynccontextmanager

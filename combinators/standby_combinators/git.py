@@ -1,0 +1,285 @@
+"""Git as copies need it: bounded commands, one writer at a time to each repository.
+
+Nothing here pushes, resets, commits to a branch, or touches an index that is not its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+
+from standby_actors.process.command import CommandResult, run_command
+from standby_actors.process.environment import child_environment
+from standby_actors.process.process import CannotRun
+
+_KEEP = 32 * 1024 * 1024
+"""Bytes of an answer of git that are read: names of some 300,000 files."""
+_WORDS = 600
+"""Characters of what git complains of that are told."""
+_PAUSE_SECONDS = 0.05
+"""Between two tries for a lock that another process has."""
+
+_OURS = {
+    # Its words are told to users and looked through: they are to be the same everywhere.
+    "LC_ALL": "C",
+    # Nobody is there to type a password.
+    "GIT_TERMINAL_PROMPT": "0",
+    # For the commit that a snapshot is: it is on no branch, and nobody's.
+    "GIT_AUTHOR_NAME": "standby",
+    "GIT_AUTHOR_EMAIL": "standby@localhost",
+    "GIT_COMMITTER_NAME": "standby",
+    "GIT_COMMITTER_EMAIL": "standby@localhost",
+}
+# Hooks and watchers are for the user's own work, not for folders that come and go.
+_PLAIN = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+# Every script below says `g` for git.
+_PRELUDE = f'set -eu; g() {{ git {" ".join(_PLAIN)} "$@"; }}; '
+
+SNAPSHOT = """
+    cp -p "$1" "$GIT_INDEX_FILE" 2>/dev/null || g read-tree HEAD
+    g add --all
+    g write-tree
+"""
+"""The tree that a work tree is as it stands; "$1" is its index, which is only read.
+
+Its copy keeps its time, by which git knows what was written too soon after it to be told
+apart by a time."""
+
+
+class GitFailed(RuntimeError):
+    """Raised where git did not do what it was told."""
+
+    def __init__(self, what: str, words: str) -> None:
+        super().__init__(what, words)
+        self.what = what
+        self.words = words
+        """Git's own, shortened."""
+
+    def __str__(self) -> str:
+        return f"git could not {self.what}: {self.words}"
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """A repository with a work tree."""
+
+    top: Path
+    """The work tree's uppermost folder."""
+    common: Path
+    """What all its work trees share: most often ``.git``."""
+    folder: Path
+    """That of this work tree: its index is in it."""
+    prefix: str
+    """Where below `top` we were asked to work; empty for `top` itself."""
+
+    @property
+    def ours(self) -> Path:
+        """Where we keep what has to outlive us: locks, records and patches."""
+        return self.common / "standby"
+
+
+async def git(
+    what: str,
+    *arguments: str,
+    cwd: Path,
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """What git says to `arguments`; `what` it is to do is for the error.
+
+    Raises:
+        GitFailed: it has failed, or its time was over; or there is no git.
+    """
+    done = await _run(["git", *_PLAIN, *arguments], what, cwd, seconds, env)
+    if not done.ok:
+        raise GitFailed(what, _words(done, seconds))
+    return done.output
+
+
+async def script(
+    what: str,
+    text: str,
+    *arguments: str,
+    cwd: Path,
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """As :func:`git`, for several commands in one process tree; `g` stands for git.
+
+    Raises:
+        GitFailed: one of them has failed, and no later one was run.
+    """
+    done = await _run(["sh", "-c", _PRELUDE + text, "sh", *arguments], what, cwd, seconds, env)
+    if not done.ok:
+        raise GitFailed(what, _words(done, seconds))
+    return done.output
+
+
+async def find_repository(root: Path, seconds: float) -> Repository:
+    """The repository that `root` is in.
+
+    Raises:
+        GitFailed: it is in none, or in one without a work tree.
+    """
+    if not is_folder(root):
+        raise GitFailed("look for a repository", f"there is no folder {root}")
+    # Each with an end of its own: a path may hold a newline.
+    said = await script(
+        "look for a repository",
+        """
+        g rev-parse --show-toplevel; printf '\\0'
+        g rev-parse --path-format=absolute --git-common-dir; printf '\\0'
+        g rev-parse --absolute-git-dir; printf '\\0'
+        g rev-parse --show-prefix
+        """,
+        cwd=root,
+        seconds=seconds,
+    )
+    top, common, folder, prefix = (each.strip("\n") for each in said.split("\0"))
+    if not top:
+        raise GitFailed("look for a repository", f"{root} has no work tree")
+    return Repository(Path(top), Path(common), Path(folder), prefix)
+
+
+@asynccontextmanager
+async def one_writer(repository: Repository, seconds: float) -> AsyncGenerator[None]:
+    """Whoever is in this block is the only one, of all tasks and processes of ours.
+
+    Git's list of work trees has no lock of its own that would wait.
+
+    Raises:
+        GitFailed: somebody else was in it for `seconds`.
+    """
+    mine = _locks().setdefault(repository.common, trio.Lock())
+    file = repository.ours / "lock"
+    busy = GitFailed("be used", f"another team has had {file} for {seconds:g} s")
+    with trio.move_on_after(seconds) as waiting:
+        await mine.acquire()
+    if waiting.cancelled_caught:
+        raise busy
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = await _locked(file, seconds)
+        if lock is None:
+            raise busy
+        try:
+            yield
+        finally:
+            os.close(lock)
+    finally:
+        mine.release()
+
+
+def try_lock(file: Path) -> int | None:
+    """The descriptor of `file`, locked for as long as it is open; None if another has it.
+
+    The kernel lets go of it when its process is gone, however that ended.
+    """
+    lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+async def write_through(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all; when this returns, it outlives a power cut."""
+    await trio.to_thread.run_sync(partial(_write_through, path, data))
+
+
+async def sync_file(path: Path) -> None:
+    """When this returns, `path`, which somebody else has written, outlives a power cut."""
+    await trio.to_thread.run_sync(partial(_sync, path))
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with scratch.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder; of what is local, quick enough not to need a thread."""
+    return path.is_dir()
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything has that name, a link to nowhere too."""
+    return os.path.lexists(path)
+
+
+def forget(file: Path) -> None:
+    """Take a file away, if it is there."""
+    file.unlink(missing_ok=True)
+
+
+async def _locked(file: Path, seconds: float) -> int | None:
+    with trio.move_on_after(seconds):
+        while (lock := try_lock(file)) is None:  # noqa: ASYNC110 - another process has it
+            await trio.sleep(_PAUSE_SECONDS)
+        return lock
+    return None
+
+
+_run_locks: trio.lowlevel.RunVar[dict[Path, trio.Lock]] = trio.lowlevel.RunVar("git locks")
+
+
+def _locks() -> dict[Path, trio.Lock]:
+    """The locks of this run of trio, one for each repository that it has used."""
+    try:
+        return _run_locks.get()
+    except LookupError:
+        made: dict[Path, trio.Lock] = {}
+        _run_locks.set(made)
+        return made
+
+
+async def _run(
+    command: list[str], what: str, cwd: Path, seconds: float, env: Mapping[str, str] | None
+) -> CommandResult:
+    try:
+        return await run_command(
+            command,
+            cwd=cwd,
+            env=child_environment(_OURS | dict(env or {})),
+            timeout=seconds,
+            keep=_KEEP,
+        )
+    except CannotRun as error:
+        raise GitFailed(what, str(error)) from error
+
+
+def _words(done: CommandResult, seconds: float) -> str:
+    if done.timed_out:
+        return f"it took more than {seconds:g} s"
+    said = done.error_output.strip() or done.output.strip() or f"exit code {done.code}"
+    return said if len(said) <= _WORDS else f"{said[:_WORDS]}…"
