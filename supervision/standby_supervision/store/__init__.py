@@ -14,8 +14,10 @@ from .errors import (
     StoreError,
     StoreErrorKind,
     StoreFull,
+    StoreLost,
     StoreReadOnly,
     StoreTooNew,
+    StoreUnsure,
 )
 from .records import Append, Claim, Create, NewEvent, Offer, Release, Renew, RunRow, StoredEvent
 from .store import Receipt, Store, StoreUrl, open_store
@@ -40,8 +42,10 @@ __all__ = [
     "StoreError",
     "StoreErrorKind",
     "StoreFull",
+    "StoreLost",
     "StoreReadOnly",
     "StoreTooNew",
+    "StoreUnsure",
     "StoreUrl",
     "StoredEvent",
     "open_store",

@@ -1,7 +1,8 @@
 """What a database must be able to do to hold a store.
 
 A backend is plain and synchronous: :class:`~standby_supervision.store.store.Store` calls it
-from one thread at a time and puts commands of many askers into one transaction.
+from one thread at a time, or from two if it reads on a connection of its own, and puts
+commands of many askers into one transaction.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ class Backend(Protocol):
         """Its file or server, for people, without a password."""
         ...
 
+    @property
+    def reads_apart(self) -> bool:
+        """Reading is done while a transaction is being written, on a connection of its own."""
+        ...
+
     def open(self) -> None:
         """Connect, and bring the schema up to date.
 
@@ -40,6 +46,7 @@ class Backend(Protocol):
 
         Raises:
             StoreError: the transaction failed; nothing of any command was written.
+            StoreUnsure: it is not known whether all of them were written, or none.
         """
         ...
 
@@ -54,6 +61,11 @@ class Backend(Protocol):
 
     def row(self, run: str) -> RunRow | None:
         """One run; None if there is none of that id."""
+        ...
+
+    def check(self) -> list[str]:
+        """What is wrong with what is kept, a line for each fault; takes as long as it takes
+        to read all of it."""
         ...
 
     def close(self) -> None:

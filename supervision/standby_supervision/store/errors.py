@@ -1,7 +1,8 @@
 """What a store answers when it cannot keep something: each says what, where and what to do.
 
 None of them leaves anything half-written: what was to be appended is in the store whole,
-or not at all, and the next attempt is as good as the first.
+or not at all, and the next attempt is as good as the first.  Only :class:`StoreUnsure`
+cannot say which of the two it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ StoreErrorKind: TypeAlias = Literal[
     "store_read_only",
     "store_damaged",
     "store_too_new",
+    "store_lost",
+    "store_unsure",
     "store_closed",
     "store_failed",
     "fenced",
@@ -75,6 +78,25 @@ class StoreTooNew(StoreError):
 
     kind = "store_too_new"
     advice = "nothing was changed: use the newer version"
+
+
+class StoreLost(StoreError):
+    """The store went away while it was open: its file was moved or deleted, or its server
+    does not answer."""
+
+    kind = "store_lost"
+    advice = "nothing was written: put it back where it was, and try again"
+
+
+class StoreUnsure(StoreError):
+    """Nobody has answered whether it was written: it is there whole, or not at all.
+
+    Raised where the connection was lost, or the disk failed, in the middle of a commit, and
+    it could not be looked up afterwards.
+    """
+
+    kind = "store_unsure"
+    advice = "read what is there before it is written again"
 
 
 class StoreClosed(StoreError):

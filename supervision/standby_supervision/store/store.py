@@ -8,9 +8,11 @@ than one.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +22,8 @@ from attrs import define, field
 from standby_actors.process.nursed import beside
 
 from .backend import Backend, Outcome
-from .errors import StoreBusy, StoreClosed, StoreError
+from .checked import check
+from .errors import StoreBusy, StoreClosed, StoreError, StoreUnsure
 from .records import Append, Command, NewEvent, RunRow, StoredEvent
 from .sqlite import SqliteBackend
 
@@ -59,16 +62,19 @@ class Receipt:
         """
         await self.settled.wait()
         if isinstance(self.outcome, StoreError):
-            raise self.outcome
+            # Several may wait: each has an error of his own, as a traceback is not to be shared.
+            raise _another(self.outcome)
         assert self.outcome is not None
         return self.outcome
 
     def settle(self, outcome: Outcome) -> None:
         """Tell whoever waits; for the store."""
         self.outcome = outcome
-        if self.then is not None:
-            self.then(outcome)
-        self.settled.set()
+        try:
+            if self.then is not None:
+                self.then(outcome)
+        finally:
+            self.settled.set()
 
 
 class Store:
@@ -83,11 +89,12 @@ class Store:
     def __init__(self, backend: Backend, *, inline: bool = False) -> None:
         self._backend = backend
         self._inline = inline
-        self._waiting: list[Receipt] = []
+        self._waiting: deque[Receipt] = deque()
         self._woken = trio.Event()
         self._is_closing = False
-        # One connection, one call at a time; askers are served in order.
-        self._turn = trio.CapacityLimiter(1)
+        # One call at a time on each connection; askers are served in order.
+        self._writing = trio.CapacityLimiter(1)
+        self._reading = trio.CapacityLimiter(1) if backend.reads_apart else self._writing
 
     @property
     def where(self) -> str:
@@ -107,7 +114,10 @@ class Store:
         Raises:
             StoreClosed: the store's block was left.
             StoreBusy: 100,000 commands are waiting already.
+            ValueError: no store could keep it: a text with a NUL or half a surrogate pair,
+                data that is no JSON object or longer than 64 MiB, a time that is none.
         """
+        check(command)
         if self._is_closing:
             raise StoreClosed(self.where, "is closed, and takes nothing any more")
         if len(self._waiting) >= WAITING:
@@ -134,7 +144,7 @@ class Store:
         """All acknowledged events of `run` whose `seq` is above `after`, in order."""
         found: list[StoredEvent] = []
         while True:
-            page = await self._call(partial(self._backend.events, run, after, PAGE))
+            page = await self._read(partial(self._backend.events, run, after, PAGE))
             found += page
             if len(page) < PAGE:
                 return found
@@ -147,48 +157,81 @@ class Store:
             after: the `position` of the last that one has: a cursor.
             limit: of events.
         """
-        return await self._call(lambda: self._backend.events(None, after, limit))
+        return await self._read(lambda: self._backend.events(None, after, limit))
 
     async def runs(self, workspace: str | None = None) -> list[RunRow]:
         """The runs of a workspace, or of all, the newest first."""
-        return await self._call(lambda: self._backend.rows(workspace))
+        return await self._read(lambda: self._backend.rows(workspace))
 
     async def run(self, run: str) -> RunRow | None:
         """One run; None if there is none of that id."""
-        return await self._call(lambda: self._backend.row(run))
+        return await self._read(lambda: self._backend.row(run))
+
+    async def check(self) -> list[str]:
+        """What is wrong with what is kept, a line for each fault; reads all of it."""
+        return await self._read(self._backend.check)
 
     async def serve(self) -> None:
-        """Write what is handed in, until the store closes; for :func:`open_store`."""
-        while True:
-            while not self._waiting:
-                if self._is_closing:
-                    return
-                self._woken = trio.Event()
-                await self._woken.wait()
-            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-            await self._write(batch)
+        """Write what is handed in, until the store closes; for :func:`open_store`.
+
+        However it ends, nobody waits any more, and nobody can begin to.
+        """
+        try:
+            while True:
+                while not self._waiting:
+                    if self._is_closing:
+                        return
+                    self._woken = trio.Event()
+                    await self._woken.wait()
+                await self._write([*islice(self._waiting, BATCH)])
+        finally:
+            self.refuse()
+            self._give_up()
 
     async def _write(self, batch: list[Receipt]) -> None:
+        """Write `batch`, which stays among those that wait until it is known what came of it."""
         commands = [receipt.command for receipt in batch]
-        try:
-            outcomes = await self._call(lambda: self._backend.apply(commands))
-        except StoreError as error:
-            # Whoever waits has an error of his own: a traceback is not to be shared.
-            outcomes = [type(error)(error.where, error.detail) for _ in batch]
-        for receipt, outcome in zip(batch, outcomes, strict=True):
-            receipt.settle(outcome)
+        outcomes: Sequence[Outcome] = []
+        has_begun = False
 
-    async def _call(self, work: Callable[[], T]) -> T:
+        def write() -> list[Outcome]:
+            nonlocal has_begun
+            has_begun = True
+            return self._backend.apply(commands)
+
+        try:
+            outcomes = await self._call(write, self._writing)
+        except StoreError as error:
+            outcomes = [error] * len(batch)
+        finally:
+            if has_begun:
+                # A backend that raises what it must not is a fault, which ends the store.
+                why = "the backend has failed, and does not say what it has written"
+                outcomes = outcomes or [StoreUnsure(self.where, why)] * len(batch)
+                for _ in batch:
+                    self._waiting.popleft()
+                _settle(zip(batch, outcomes, strict=True))
+
+    def _give_up(self) -> None:
+        """Tell whoever still waits that it was not written."""
+        left, self._waiting = self._waiting, deque()
+        why = StoreClosed(self.where, "was closed before this was written")
+        _settle((receipt, why) for receipt in left)
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        return await self._call(work, self._reading)
+
+    async def _call(self, work: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
         if self._inline:
             await trio.lowlevel.checkpoint()
             return work()
         # Not to be abandoned: the connection is in use until it is done, which
         # the time that one waits for a lock bounds.
-        return await trio.to_thread.run_sync(work, limiter=self._turn)
+        return await trio.to_thread.run_sync(work, limiter=limiter)
 
     async def open(self) -> None:
         """Connect; for :func:`open_store`."""
-        await self._call(self._backend.open)
+        await self._call(self._backend.open, self._writing)
 
     def refuse(self) -> None:
         """Take nothing any more; what was handed in is still written."""
@@ -197,10 +240,12 @@ class Store:
 
     async def close(self) -> None:
         """Disconnect; whoever still waits is told that it was not written."""
-        for receipt in self._waiting:
-            receipt.settle(StoreClosed(self.where, "was closed before this was written"))
-        self._waiting.clear()
-        await self._call(self._backend.close)
+        self._give_up()
+        async with AsyncExitStack() as stack:
+            if self._reading is not self._writing:
+                # Whoever still reads is not to have the connection closed under his hands.
+                await stack.enter_async_context(self._reading)
+            await self._call(self._backend.close, self._writing)
 
     def __repr__(self) -> str:
         return f"<Store {self.where}>"
@@ -242,6 +287,18 @@ async def open_store(
 async def _serve(store: Store, scope: trio.CancelScope) -> None:
     with scope:
         await store.serve()
+
+
+def _another(error: StoreError) -> StoreError:
+    """The same error, to be raised once more."""
+    return type(error)(error.where, error.detail)
+
+
+def _settle(outcomes: Iterable[tuple[Receipt, Outcome]]) -> None:
+    """Tell all of them in order, also where one who is told raises."""
+    with ExitStack() as stack:
+        for receipt, outcome in reversed([*outcomes]):
+            stack.callback(receipt.settle, outcome)
 
 
 def _backend(where: StoreUrl | None, busy_seconds: float) -> Backend:

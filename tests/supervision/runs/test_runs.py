@@ -432,7 +432,7 @@ async def test_one_damaged_run_hinders_no_other(store: Store, tmp_path: Path) ->
     for number in range(20):
         opening = event_of(RunOpened("nightly", gone))
         if number == 7:
-            opening = NewEvent("run.opened", b"{")
+            opening = NewEvent("run.opened", b'{"kind": "run.opened"}')
         run = Create(f"r{number}", path, "nightly", gone, float(number), (opening,), "running")
         await store.submit(run).wait()
     async with open_workspace(tmp_path, store) as workspace:
