@@ -150,6 +150,8 @@ class Mind:
     stopped: bool = False
     stuck: bool = False
     """A turn that was cut has not let go."""
+    fenced: bool = False
+    """A turn has outlived its kill, and what it has left behind is known to nobody."""
     dead: TurnError | None = None
     """Why its session answers no more."""
     last: Result | None = None
@@ -227,6 +229,7 @@ class Mind:
         """
         # Nothing of the life before holds for this one.
         self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
+        self.fenced = False
         async with self.sittings.held(self.close, life=self.incarnation) as session:
             yield session
 
@@ -629,6 +632,8 @@ class Mind:
                 problems.append("close timed out")
             if self.turn is not None:
                 problems.append("stuck: its turn does not end")
+            elif self.fenced:
+                problems.append("stuck: its turn has outlived its kill")
             self.outcome = Closed(
                 not problems, "; ".join(problems), None if path is None else str(path)
             )

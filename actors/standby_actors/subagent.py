@@ -195,7 +195,13 @@ class SubagentActor(Actor):
         """Play one turn."""
         if isinstance(order, str):
             order = Order(order, self.mind.timeout or math.inf, trio.current_time())
-        result = await self.mind.play(order)
+        try:
+            result = await self.mind.play(order)
+        except BaseException:
+            # What swallowed its kill was torn from the turn, or dropped where it stood.
+            if as_cell(self.ref).rare().stuck:
+                self.mind.fenced = True
+            raise
         if self.mind.dead is not None and as_cell(self.ref).is_kept:
             # The answer goes out first; then whoever restarts it is told.
             self.continue_with(self.mind.dead)
@@ -333,6 +339,11 @@ class Subagent:
         return self._mind.dead is not None
 
     @property
+    def is_stuck(self) -> bool:
+        """A turn that was cut has not let go, a second later; none can be played until it has."""
+        return self._mind.stuck
+
+    @property
     def messages(self) -> tuple[ChatMessage, ...]:
         """Its transcript so far."""
         return self._mind.transcript()
@@ -438,6 +449,7 @@ class Subagent:
                 # The core has cut the turn; it is over when its mind has let go.
                 with trio.move_on_after(GRACE_SECONDS, shield=True):
                     await order.over.wait()
+                mind.stuck = not order.over.is_set()
             raise
         except ActorCrashed as error:
             return mind.ended(order, _crash(error.__cause__ or error))

@@ -17,18 +17,20 @@ from typing import Any, Self, Unpack
 import msgspec
 import trio
 from attrs import define, field
+
 from standby_actors.agent import Agent, Lifetime, agent_of, resolve_lifetime
 from standby_actors.agent_checks import check_task, check_timeout
 from standby_actors.brief import BriefStart, begin_brief, is_brief
 from standby_actors.errors import ActorStopped
 from standby_actors.events import current_stream, emit
 from standby_actors.failure import described
+from standby_actors.ids import next_id
 from standby_actors.models import ModelError, default_model
 from standby_actors.nursery import open_nursery
 from standby_actors.opening import api_of, is_of_model
-from standby_actors.result import Result, TurnError, crash_of, failed
+from standby_actors.result import ErrorKind, Result, TurnError, crash_of, failed
 from standby_actors.session import Memory
-from standby_actors.subagent import Subagent
+from standby_actors.subagent import OutOfBudget, Subagent
 from standby_actors.subagent import spawn as spawn_subagent
 from standby_actors.usage import NOTHING, Usage
 
@@ -111,6 +113,25 @@ class _Kept:
                 self.scope.cancel()
 
 
+@define(eq=False)
+class _Once:
+    """One turn of a subagent of its own, in a block on a task of its own.
+
+    So a mind that is deaf to its cut is closed there, and nobody waits for that.
+    """
+
+    id: str | None
+    """What its subagent is called; None where whoever spawns it says so."""
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    result: Result | None = None
+    error: BaseException | None = None
+    """What is to be raised instead of a Result."""
+    over: trio.Event = field(factory=trio.Event)
+    """Set once the turn is; what is left is to close who played it."""
+    gone: trio.Event = field(factory=trio.Event)
+    """Set once nothing of it is left."""
+
+
 class Held:
     """A subagent kept for a conversation; it lives until its pool closes it."""
 
@@ -147,6 +168,8 @@ class AgentPool:
         self._kept: dict[str, list[_Kept]] = {}
         self._models = OpenedModels()
         self._casts: dict[int, _Cast] = {}
+        self._left: dict[_Once, None] = {}
+        """Those whose mind is deaf: what they came to is known, and they are being closed."""
         self._crashed: dict[tuple[str, Agent], Subagent] = {}
         """Those whose place nobody has taken yet, and of which the next is to know something."""
         self._lent: dict[Subagent, trio.Lock] = {}
@@ -212,9 +235,11 @@ class AgentPool:
         """Play one turn of `agent`, and record it.
 
         With lifetime "task" a fresh subagent plays it and is closed before this
-        returns.  With any other, everybody who names the same agent and key
-        shares one subagent, which is spawned once and serves them in the order
-        of asking; it lives until the pool is closed.
+        returns, unless its mind does not let go when it is cut: then the pool closes
+        it, and waits for that where it is closed itself.
+        With any other, everybody who names the same agent and key shares one subagent,
+        which is spawned once and serves them in the order of asking; it lives until
+        the pool is closed.
 
         Args:
             agent: who plays.
@@ -391,22 +416,67 @@ class AgentPool:
             raise
 
     async def _once(self, agent: Agent, task: str, key: str, cut: _Cut | None) -> Result:
+        # Numbered here, in the order of asking: tasks begin in any.
+        once = _Once(None if self._options.get("spawn") else next_id(agent.name))
+        self._running().start_soon(self._host, once, agent, task, key, cut)
+        try:
+            await once.over.wait()
+        except trio.Cancelled:
+            once.scope.cancel()
+            with trio.CancelScope(shield=True):
+                await once.over.wait()
+            # It was over before it could be cut: what was paid for is recorded.
+            if once.result is not None and cut is None:
+                self.trail.record(once.result)
+            raise
+        if once.error is not None:
+            raise once.error
+        if once.result is None:
+            return failed(agent.name, "closed", "its pool was left while it played")
+        return once.result
+
+    async def _host(self, once: _Once, agent: Agent, task: str, key: str, cut: _Cut | None) -> None:
+        try:
+            with once.scope:
+                once.result = await self._play_once(once, agent, task, key, cut)
+        # For whoever waits for the turn; nobody here is to end over it.
+        except (ModelError, KeyboardInterrupt, SystemExit) as error:
+            if once.over.is_set():
+                raise
+            once.error = error
+        finally:
+            once.over.set()
+            once.gone.set()
+            self._left.pop(once, None)
+
+    def _leave(self, once: _Once, player: Player, result: Result | None) -> None:
+        """Let whoever waits for the turn have what it came to, if its mind is deaf."""
+        if isinstance(player, Subagent) and player.is_stuck:
+            self._left[once] = None
+            once.result = result
+            once.over.set()
+
+    async def _play_once(
+        self, once: _Once, agent: Agent, task: str, key: str, cut: _Cut | None
+    ) -> Result:
         player: Player | None = None
         result: Result | None = None
         was_cut: BaseException | None = None
         try:
             # What was asked for, not what it came to: the source is on the event.
-            async with self._open(agent, key, self._lifetime) as player:
+            async with self._open(agent, key, self._lifetime, id=once.id) as player:
                 try:
                     result = await self._asked(player, task, key, agent.name, cut)
                 except (trio.Cancelled, BaseExceptionGroup) as error:
                     was_cut = error
                     raise
+                finally:
+                    self._leave(once, player, result)
         except ModelError:
             raise
         except trio.Cancelled:
             # Cut while it was closed: what was answered and paid for is recorded.
-            if result is not None and cut is None:
+            if result is not None and cut is None and not once.over.is_set():
                 self.trail.record(result)
             raise
         # A combinator counts failures: one that cannot be spawned, or that
@@ -423,7 +493,7 @@ class AgentPool:
                 raise was_cut from error
         except BaseExceptionGroup as group:
             # Cut while it crashed, or while its close failed: the cut is what passes.
-            if result is not None and cut is None:
+            if result is not None and cut is None and not once.over.is_set():
                 self.trail.record(result)
             raise without_failures(group) from None
         assert result is not None
@@ -510,7 +580,12 @@ class AgentPool:
 
     @asynccontextmanager
     async def _open(
-        self, agent: Agent, key: str, lifetime: Lifetime | None, memory: Memory | None = None
+        self,
+        agent: Agent,
+        key: str,
+        lifetime: Lifetime | None,
+        memory: Memory | None = None,
+        id: str | None = None,  # noqa: A002 - as a subagent has it
     ) -> AsyncGenerator[Player]:
         """A block that holds one subagent, opened as the options say."""
         spawn = self._options.get("spawn")
@@ -538,6 +613,7 @@ class AgentPool:
                 within=within if is_resident else None,
                 key=key,
                 lifetime=lifetime,
+                id=id,
                 model=model,
                 timeout=self.timeout,
                 export_dir=options.get("export_dir"),
@@ -565,6 +641,8 @@ class AgentPool:
             kept.scope.cancel()
         for kept in many:
             await kept.over.wait()
+        for once in list(self._left):
+            await once.gone.wait()
 
     async def _asked(
         self,
@@ -660,7 +738,9 @@ async def _inherited(kept: _Kept) -> Memory | None:
 
 
 def _not_started(agent: Agent, error: Exception, usage: Usage = NOTHING) -> Result:
-    why = TurnError("start_failed", f"no subagent could be spawned: {_sentence(error)}")
+    first = _first(error)
+    kind: ErrorKind = "budget" if isinstance(first, OutOfBudget) else "start_failed"
+    why = TurnError(kind, f"no subagent could be spawned: {_sentence(first)}")
     return failed(agent.name, why.with_cause(error), usage=usage)
 
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define, field
+
 from standby_actors import open_nursery
 from standby_actors.agent import Agent, Lifetime, Limits, Remember
 from standby_actors.budget import Budget
@@ -20,7 +21,7 @@ from standby_actors.session import Memory
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import Subagent, reset_ids, spawn
 from standby_actors.usage import Usage
-from standby_combinators import StopSwitch, SubagentPool, fan_out, reduce, run, stop_switch
+from standby_combinators import Signal, StopSwitch, SubagentPool, fan_out, reduce, run, stop_switch
 
 
 @pytest.fixture(autouse=True)
@@ -374,6 +375,70 @@ async def run_as(agent: Agent, model: ScriptedModel, switch: StopSwitch) -> Resu
     async with SubagentPool(model=model, switch=switch) as pool:
         await pool.turn(agent, "begin")
     return pool.trail.steps[0]
+
+
+@pytest.mark.parametrize("agent", [SCOUT, KEEPER], ids=["task", "workflow"])
+async def test_who_asks_a_deaf_mind_has_the_result_at_the_grace_and_the_pool_closes_it(
+    autojump_clock: trio.testing.MockClock, agent: Agent
+) -> None:
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    model = ScriptedModel(lambda task: Reply("late", seconds=60, deaf_seconds=30, usage=spent))
+    closes: list[Event] = []
+
+    async def hear(event: Event) -> None:
+        await trio.lowlevel.checkpoint()
+        if event.type == "subagent.close" and event.actor != "quick#1":
+            closes.append(event)
+
+    start = trio.current_time()
+    async with listen(hear), SubagentPool(model=model, timeout=0.5) as pool:
+        result = await pool.turn(agent, "go")
+        assert result.status == "timed_out"
+        assert trio.current_time() - start == pytest.approx(1.5)
+        assert closes == []
+        # Others are played meanwhile.
+        assert (await pool.turn(quick, "and you?")).output == "at once"
+        await pool.close_all()
+        # It has waited for the close of the deaf one, which is bounded.
+        assert 1.5 < trio.current_time() - start < 12
+    (told,) = closes
+    assert told.data["closed"] is False
+    assert "stuck" in told.data["reason"]
+    assert [each.status for each in pool.trail.steps] == ["timed_out", "ok"]
+
+
+async def quick(task: str) -> str:
+    await trio.lowlevel.checkpoint()
+    return "at once"
+
+
+@pytest.mark.parametrize("how", ["a signal", "a cancellation"])
+async def test_a_deaf_mind_that_is_cut_is_recorded_once_and_holds_up_nobody(
+    autojump_clock: trio.testing.MockClock, how: str
+) -> None:
+    spent = Usage(requests=1, input_tokens=10, output_tokens=3)
+    model = ScriptedModel(lambda task: Reply("late", seconds=60, deaf_seconds=30, usage=spent))
+    signal = Signal()
+    results: list[Result] = []
+    start = trio.current_time()
+    async with SubagentPool(model=model, signal=signal) as pool:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+
+                async def cut() -> None:
+                    await trio.sleep(1)
+                    if how == "a signal":
+                        signal.set("enough")
+                    else:
+                        scope.cancel()
+
+                nursery.start_soon(cut)
+                results.append(await pool.turn(SCOUT, "go"))
+        assert trio.current_time() - start == pytest.approx(2.0)
+    assert len(results) == (how == "a signal")
+    (recorded,) = pool.trail.steps
+    assert recorded.status == ("aborted" if how == "a signal" else "cancelled")
+    assert (recorded.usage.input_tokens, recorded.usage.output_tokens) == (10, 3)
 
 
 @pytest.mark.parametrize("remember", ["fresh", "replay", "summary"])
