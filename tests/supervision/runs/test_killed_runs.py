@@ -191,3 +191,63 @@ def test_a_gentle_stop_leaves_what_waits_to_be_gone_on_with(tmp_path: Path) -> N
     states = listed(tmp_path)
     assert set(states) == ids
     assert set(states.values()) == {"interrupted"}
+
+
+GHOST = """
+import sys, standby, trio
+
+async def scout(task):
+    if task != "a":
+        await trio.sleep_forever()
+    return f"seen {task}"
+
+async def main():
+    async with standby.open_workspace(sys.argv[1]) as workspace, workspace.open_run("job") as run:
+
+        async def one(task):
+            print((await run.turn(scout, task)).output, flush=True)
+            await trio.sleep_forever()
+
+        async with trio.open_nursery() as nursery:
+            for task in "abc":
+                nursery.start_soon(one, task)
+
+standby.run(main)
+"""
+"""Three agents, of which one has answered, and is gone."""
+
+LOOK = """
+import json, sys, standby
+
+async def main():
+    async with standby.open_workspace(sys.argv[1]) as workspace:
+        (row,) = await workspace.runs()
+        state = await workspace.state(row.run)
+        events = await workspace.events(row.run)
+        print(json.dumps({
+            "state": row.state,
+            "owner": row.owner is None,
+            "agents": len(state.agents),
+            "outputs": [result.output for result in state.outcomes.values()],
+            "orphaned": [e.data.decode() for e in events if e.kind == "agent.exited"],
+            "events": len(events),
+        }))
+
+standby.run(main)
+"""
+
+
+def test_of_an_owner_that_is_killed_no_ghost_is_left(tmp_path: Path) -> None:
+    program = start(GHOST, tmp_path)
+    assert line_of(program) == "seen a"
+    while json.loads(start(LOOK, tmp_path).communicate()[0])["agents"] != 2:
+        assert program.poll() is None
+    program.kill()
+    program.communicate()
+    seen = [json.loads(start(LOOK, tmp_path).communicate()[0]) for _ in range(3)]
+    assert (seen[0]["state"], seen[0]["owner"], seen[0]["agents"]) == ("interrupted", True, 0)
+    assert seen[0]["outputs"] == ["seen a"]
+    told = [json.loads(each) for each in seen[0]["orphaned"]]
+    assert sorted(each["status"] for each in told) == ["completed", "orphaned", "orphaned"]
+    assert [each["why"] for each in told if each["status"] == "orphaned"] == ["owner gone"] * 2
+    assert seen[1] == seen[2] == seen[0]
