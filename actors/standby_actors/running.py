@@ -38,6 +38,11 @@ FLUSH = 1.0
 GC_THRESHOLDS = (100_000, 50, 1_000)
 
 
+last_words: list[Callable[[], object]] = []
+"""Called right before a hard exit, in a thread: for what must not be left as it is, such as a
+terminal that was set for single keys.  They neither wait nor raise."""
+
+
 class _HardExit:
     """Ends the process when a run cannot be left; from a thread, as the loop may be held."""
 
@@ -81,7 +86,11 @@ class _HardExit:
         flusher = threading.Thread(target=sys.stdout.flush, daemon=True)
         flusher.start()
         flusher.join(FLUSH)
-        os._exit(EX_SOFTWARE)
+        try:
+            for call in list(last_words):
+                call()
+        finally:
+            os._exit(EX_SOFTWARE)
 
 
 def _bound(block: Block) -> float:

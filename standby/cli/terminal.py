@@ -15,8 +15,11 @@ from typing import Any
 
 import trio
 
+from standby_actors.running import last_words
+
 _BRACKETED_PASTE_ON = b"\x1b[?2004h"
 _BRACKETED_PASTE_OFF = b"\x1b[?2004l"
+_CURSOR_ON = b"\x1b[?25h"
 _AWAY = 0.2
 """Seconds between two looks at whether the terminal is ours again."""
 _CHUNK = 4_096
@@ -71,7 +74,7 @@ class Terminal:
         if before is None or not self.is_ours:
             # In the background it is set as the shell wants it.
             return
-        self._write(_BRACKETED_PASTE_OFF)
+        self._write(_BRACKETED_PASTE_OFF + _CURSOR_ON)
         with suppress(termios.error):
             termios.tcsetattr(self._fd, termios.TCSANOW, before)
 
@@ -129,9 +132,11 @@ def open_terminal() -> Generator[Terminal | None]:
         yield None
         return
     terminal = Terminal(fd)
+    last_words.append(terminal.leave)
     try:
         yield terminal
     finally:
+        last_words.remove(terminal.leave)
         terminal.close()
 
 

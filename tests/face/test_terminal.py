@@ -303,6 +303,36 @@ def test_a_crash_leaves_the_terminal_as_it_was(ready: Ready) -> None:
         assert program.is_as_before
 
 
+_HANGS = """
+import time
+import standby
+from standby.cli.terminal import open_terminal
+
+async def main():
+    with open_terminal() as terminal, terminal.keys() as is_set:
+        print("set", is_set, flush=True)
+        while True:
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                pass
+
+standby.run(main, hard_exit=0.2)
+"""
+
+
+def test_a_hard_exit_leaves_the_terminal_as_it_was(ready: Ready) -> None:
+    command = [sys.executable, "-c", _HANGS]
+    with at_terminal(command, env=environment(ready.home), cwd=ready.folder) as program:
+        program.until("set True")
+        assert program.is_set_for_keys
+        program.press(CTRL_C)
+        program.press(CTRL_C)
+        program.until("exit 70")
+        assert program.ended() == 70
+        assert program.is_as_before
+
+
 def test_an_interview_on_a_page(ready: Ready) -> None:
     questions = iter(['{"question": "Which shape?", "options": ["round"]}', "READY"])
 
