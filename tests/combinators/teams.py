@@ -19,6 +19,7 @@ from standby_combinators import (
     FanOut,
     Hedge,
     Interview,
+    Leased,
     Loop,
     Orchestra,
     Planning,
@@ -79,6 +80,11 @@ TEAMS: dict[str, Callable[[], Team[Any]]] = {
 }
 """Each around the same three, of which one remembers."""
 
+def in_turn(claims: Claims) -> Team[Any]:
+    """Two that need the same, and so one after the other, and a third beside them."""
+    return FanOut([Leased(SCOUT, claims, ["a"]), Leased(KEEPER, claims, ["a"]), WRITER])
+
+
 VARIANTS: dict[str, Callable[[], Team[Any]]] = {
     "first": lambda: FanOut([SCOUT, KEEPER, WRITER], first=True),
     "split": lambda: FanOut(SCOUT, split=lambda task: [task, "other", "last"]),
@@ -92,6 +98,8 @@ VARIANTS: dict[str, Callable[[], Team[Any]]] = {
     "swarm running free": lambda: Swarm(
         [SCOUT, KEEPER, WRITER], rounds=2, board=Board(), free_running=True
     ),
+    "leased": lambda: Leased(SCOUT, Claims(), ["a"]),
+    "leases in turn": lambda: in_turn(Claims()),
     "a nest": lambda: Chain([Race([Chain([KEEPER, SCOUT]), WRITER]), FanOut([Loop([KEEPER])])]),
 }
 """The same combinators with other options; only the faults are played to these too."""
