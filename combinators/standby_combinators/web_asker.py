@@ -31,7 +31,7 @@ CLOSE_SECONDS = 2.0
 _PAGE = Path(__file__).with_name("web_asker.html")
 
 
-class _Sent(msgspec.Struct):
+class Sent(msgspec.Struct):
     """What a page sends: the option that was chosen, an answer, or that there will be no more."""
 
     id: int
@@ -129,7 +129,7 @@ class WebAsker:
         self._changed.set()
         self._changed = trio.Event()
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Ask no more: who waits is told so, and the pages show it."""
         self._is_over = True
         for number in list(self._waiting):
@@ -147,7 +147,7 @@ class WebAsker:
             self._is_over,
         )
 
-    def _take(self, sent: _Sent) -> str:
+    def take(self, sent: Sent) -> str:
         """What is wrong with what a page has sent; empty if it was taken."""
         waiting = self._waiting.get(sent.id)
         if waiting is None:
@@ -176,7 +176,7 @@ class WebAsker:
         self._end(sent.id)
         return ""
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncIterator[bytes]:
         """The state, now and whenever it changes, as server-sent events."""
         while True:
             changed = self._changed
@@ -251,7 +251,7 @@ async def open_web_asker(
         try:
             yield asker
         finally:
-            asker._close()
+            asker.close()
             over.set()
             # Also when we are cancelled: bounded by the grace of the server.
             nursery.cancel_scope.shield = True
@@ -295,7 +295,7 @@ def _application(asker: WebAsker, token: str) -> Any:
         refused = refusal(request)
         if refused is not None:
             return refused
-        return StreamingResponse(asker._events(), media_type="text/event-stream", headers=_HEADERS)
+        return StreamingResponse(asker.events(), media_type="text/event-stream", headers=_HEADERS)
 
     async def answer(request: Request) -> Response:
         refused = refusal(request)
@@ -308,10 +308,10 @@ def _application(asker: WebAsker, token: str) -> Any:
                 if len(data) > BODY_LIMIT:
                     return Response("the answer is too long", 413, headers=_HEADERS)
         try:
-            sent = msgspec.json.decode(data, type=_Sent)
+            sent = msgspec.json.decode(data, type=Sent)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return Response(f"that is no answer: {error}", 400, headers=_HEADERS)
-        wrong = asker._take(sent)
+        wrong = asker.take(sent)
         return Response(wrong, 409 if wrong else 204, headers=_HEADERS)
 
     async def nothing(request: Request) -> Response:

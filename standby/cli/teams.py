@@ -282,19 +282,18 @@ def loop(
     except BadAmount as error:
         raise Misuse(f"--check-timeout: {error}") from None
     members: list[Member] = list(read.agents)
-    enough: Callable[[Result, int], bool] | None = None
+    word = (until or "").strip()
+
+    def has_passed(step: Result, _: int) -> bool:
+        return isinstance(step, Checked) and step.passed
+
+    def has_said(step: Result, _: int) -> bool:
+        return says_word(step.output, word)
+
     if check is not None:
         cwd = None if common.directory == Path(".") else common.directory
         members.append(_ToldCheck(("sh", "-c", check), cwd=cwd, seconds=seconds))
-
-        def enough(step: Result, _: int) -> bool:
-            return isinstance(step, Checked) and step.passed
-
-    elif until is not None:
-        word = until.strip()
-
-        def enough(step: Result, _: int) -> bool:
-            return says_word(step.output, word)
+    enough = has_passed if check is not None else has_said if word else None
 
     def doubt(report: Looped) -> str:
         if report.converged:
