@@ -85,7 +85,7 @@ class StoreLost(StoreError):
     does not answer."""
 
     kind = "store_lost"
-    advice = "nothing was written: put it back where it was, and try again"
+    advice = "nothing was written: see that it is where it was, and try again"
 
 
 class StoreUnsure(StoreError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -120,3 +120,17 @@ class Release(msgspec.Struct, frozen=True):
 
 
 Command: TypeAlias = Append | Create | Claim | Offer | Renew | Release
+
+
+def columns_of(row: RunRow) -> tuple[Any, ...]:
+    """A run as databases keep it: its owner as JSON."""
+    owner = None if row.owner is None else msgspec.json.encode(row.owner).decode()
+    columns = msgspec.structs.asdict(row)
+    return tuple({**columns, "owner": owner}.values())
+
+
+def row_of(columns: tuple[Any, ...]) -> RunRow:
+    """The run that was kept as `columns`."""
+    run, workspace, name, created, epoch, owner, renewed, state, last = columns
+    known = None if owner is None else msgspec.json.decode(owner, type=Owner)
+    return RunRow(run, workspace, name, created, epoch, known, renewed, state, last)

@@ -18,11 +18,7 @@ import time
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from ..owner import Owner
 from .backend import Outcome
 from .errors import (
     StoreBusy,
@@ -35,7 +31,7 @@ from .errors import (
     StoreTooNew,
     StoreUnsure,
 )
-from .records import Command, RunRow, StoredEvent
+from .records import Command, RunRow, StoredEvent, columns_of, row_of
 from .runs import Runs
 from .schema import APPLICATION_ID, STEPS, Step, upgrade, version_of
 
@@ -142,7 +138,7 @@ class SqliteBackend:
                 f"INSERT INTO runs ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner,"
                 " renewed = excluded.renewed, state = excluded.state, last = excluded.last",
-                [_columns(row) for row in runs.changed],
+                [columns_of(row) for row in runs.changed],
             )
             connection.executemany(
                 "INSERT INTO events (run, seq, epoch, at, kind, data) VALUES (?, ?, ?, ?, ?, ?)",
@@ -175,7 +171,7 @@ class SqliteBackend:
                 " ORDER BY created DESC, run",
                 (workspace,),
             )
-            return [_row(row) for row in found]
+            return [row_of(row) for row in found]
 
     def row(self, run: str) -> RunRow | None:
         """One run; None if there is none of that id."""
@@ -230,7 +226,7 @@ class SqliteBackend:
 
     def _row(self, connection: sqlite3.Connection, run: str) -> RunRow | None:
         row = connection.execute(f"SELECT {_ROW} FROM runs WHERE run = ?", (run,)).fetchone()
-        return None if row is None else _row(row)
+        return None if row is None else row_of(row)
 
     def _check_form(self, form: int) -> None:
         if form > len(self._steps):
@@ -346,24 +342,3 @@ def _sync(folder: Path) -> None:
 def _code(error: sqlite3.Error) -> int:
     """The primary code of an error: its low byte, as SQLite has it."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _columns(row: RunRow) -> tuple[Any, ...]:
-    owner = None if row.owner is None else msgspec.json.encode(row.owner).decode()
-    return (
-        row.run,
-        row.workspace,
-        row.name,
-        row.created,
-        row.epoch,
-        owner,
-        row.renewed,
-        row.state,
-        row.last,
-    )
-
-
-def _row(columns: tuple[Any, ...]) -> RunRow:
-    run, workspace, name, created, epoch, owner, renewed, state, last = columns
-    known = None if owner is None else msgspec.json.decode(owner, type=Owner)
-    return RunRow(run, workspace, name, created, epoch, known, renewed, state, last)

@@ -302,5 +302,13 @@ def _settle(outcomes: Iterable[tuple[Receipt, Outcome]]) -> None:
 
 
 def _backend(where: StoreUrl | None, busy_seconds: float) -> Backend:
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        # An extra, and imported only when used.
+        try:
+            from .postgres import PostgresBackend
+        except ImportError as error:
+            why = "needs psycopg: pip install 'standby[postgres]'"
+            raise StoreError("postgresql://…", why) from error
+        return PostgresBackend(where, busy_seconds=busy_seconds)
     path = None if where is None else Path(where)
     return SqliteBackend(path, busy_seconds=busy_seconds)
