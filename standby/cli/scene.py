@@ -166,13 +166,15 @@ def _cells(scene: Scene, hand: Hand, room: int = 200) -> list[RenderableType]:
         name,
         Text(f"{hand.seconds(scene.crew.now):.1f}s", style="" if is_busy else "dim"),
         cost,
-        _words(hand, room),
+        _words(hand, room, scene.ending),
     ]
 
 
-def _words(hand: Hand, room: int) -> Text:
+def _words(hand: Hand, room: int, ending: str) -> Text:
     if hand.state == "failed":
-        how = Text(hand.status.replace("_", " "), style="red")
+        # Of a turn that was cut with all others, its own mind does not know why.
+        status = "stopped" if ending and hand.status == "cancelled" else hand.status
+        how = Text(status.replace("_", " "), style="red")
         return how.append(f" {hand.words}" if hand.words else "", style="dim")
     if hand.state == "opening":
         return Text("opening", style="dim")
