@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,10 +58,11 @@ from .session import (
     Turn,
     ignore,
 )
-from .sittings import NoSummary, Sittings
+from .sittings import Life, NoSummary, Sittings
 from .usage import NOTHING, Usage
 
 if TYPE_CHECKING:
+    from .block import Block
     from .others import Others, Passed
     from .subagent import Subagent
 
@@ -70,6 +70,9 @@ CLOSE_SECONDS = 5.0
 """How long export and dispose may take, together."""
 GRACE_SECONDS = 1.0
 """How long a mind that was cut may take to let go, before nobody waits for it."""
+
+_KILLED_SHARE = 0.75
+"""What of the grace of a kill closing may take."""
 
 # File systems take 255; endings, and what stands before a file that is being written, come on top.
 _FILE_NAME_BYTES = 200
@@ -169,6 +172,7 @@ class Mind:
     """Whom it may hand over and delegate to, where it may."""
     sittings: Sittings = field(init=False)
     """Its sessions."""
+    _closing: trio.CancelScope | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.sittings = Sittings(self.id, self.agent, self._charge)
@@ -221,17 +225,21 @@ class Mind:
 
     # ---- sessions
 
-    @asynccontextmanager
-    async def alive(self) -> AsyncGenerator[Session]:
-        """A session, open for one life of the actor, and closed however that ends.
+    def alive(self, block: Block) -> Life:
+        """A session, open for one life of the actor in `block`, closed however that ends.
 
         A second life begins with what the agent wants to have remembered.
         """
         # Nothing of the life before holds for this one.
         self.dead, self.closing, self.closed_at, self.outcome = None, None, None, CLOSE_WAS_CUT
         self.fenced = False
-        async with self.sittings.held(self.close, life=self.incarnation) as session:
-            yield session
+        return Life(self.sittings, block, self.close, self.incarnation)
+
+    def killed(self, grace: float) -> None:
+        """Its actor was killed: be done with closing before it is taken for one that hangs."""
+        self.sittings.hurry(grace * _KILLED_SHARE)
+        if self._closing is not None:
+            self._closing.deadline = min(self._closing.deadline, self.sittings.close_by)
 
     async def _make_room(self, level: int, limit: int) -> TurnError | None:
         """Do what the agent wants done when its context is nearly full."""
@@ -336,6 +344,9 @@ class Mind:
         others = self.others
         task = order.task if others is None else others.told(order.task)
         turn = await session.ask(task, hear, order.attachments)
+        if turn.error is not None and turn.error.kind == "refused" and not turn.messages:
+            # A session that takes no such attachments: nobody was asked.
+            order.is_reached = False
         if others is not None:
             others.heard(turn)
         if turn.handoff is not None and turn.error is None:
@@ -615,7 +626,9 @@ class Mind:
         path: Path | None = None
         problems: list[str] = []
         try:
-            with trio.CancelScope(deadline=self.closed_at + CLOSE_SECONDS, shield=True) as scope:
+            until = min(self.closed_at + CLOSE_SECONDS, self.sittings.close_by)
+            with trio.CancelScope(deadline=until, shield=True) as scope:
+                self._closing = scope
                 try:
                     if self.export_dir is not None:
                         path = self.export(self.export_dir)

@@ -52,6 +52,10 @@ class FakeProgram:
         noise: lines between its frames.
         deaf: to these kinds of frames: it takes them for nothing said.
         stderr: what it wrote there.
+        end: of each line.
+        glued: whatever it has said by then comes in one read.
+        unended: the last frame before its fate has no end of its line.
+        again: its next life begins the recording anew.
     """
 
     records: Sequence[tuple[str, Frame]]
@@ -61,6 +65,14 @@ class FakeProgram:
     noise: bytes = b""
     deaf: frozenset[str] = frozenset()
     stderr: str = ""
+    end: bytes = b"\n"
+    glued: bool = False
+    unended: bool = False
+    again: bool = False
+    pause: float = 0.0
+    """Seconds before each read of its output; to be set when it is open."""
+    ids: dict[tuple[str, Any], Any] = field(init=False, factory=dict[tuple[str, Any], Any])
+    """What those of the recording are in this conversation."""
     lives: int = field(init=False, default=0)
     heard: list[str] = field(init=False, factory=list[str])
     """Kinds of the frames that were sent to it."""
@@ -85,12 +97,46 @@ class FakeProgram:
 
     def next_life(self) -> None:
         """Go on where the next program began, if the recording has one."""
+        if self.again:
+            self.at, self.ids = 0, {}
+            return
         starts = ("initialize", "get_state")
         while self.at < len(self.records):
             way, frame = self.records[self.at]
             if way == ">" and kind_of(frame) in starts:
                 return
             self.at += 1
+
+    def asked(self, recorded: Frame, frame: Frame) -> None:
+        """A request of the recording was made, by an id that may be another one."""
+        for key in ("id", "request_id"):
+            if key in recorded and key in frame:
+                self.ids[key, recorded[key]] = frame[key]
+
+    def now(self, frame: Frame) -> Frame:
+        """`frame` of the recording, with the id that its request has now."""
+        if "method" in frame:
+            return frame
+        inner = frame.get("response")
+        if frame.get("type") == "control_response" and isinstance(inner, dict):
+            key = ("request_id", inner.get("request_id"))
+            return {**frame, "response": {**inner, "request_id": self.ids.get(key, key[1])}}
+        if "id" in frame:
+            return {**frame, "id": self.ids.get(("id", frame["id"]), frame["id"])}
+        return frame
+
+
+_SAME = {
+    "session/resume": "session/new",
+    "session/load": "session/new",
+    "thread/resume": "thread/start",
+}
+
+
+def _is_asked(recorded: Frame, kind: str) -> bool:
+    """Whether the recording has that request there, of a conversation that is new or old."""
+    known = kind_of(recorded)
+    return _SAME.get(known, known) == _SAME.get(kind, kind)
 
 
 @define(eq=False)
@@ -123,7 +169,9 @@ class _Life:
             program.at += 1
             self.said += 1
             if not self._mute:
-                data = program.noise + msgspec.json.encode(frame) + b"\n"
+                is_last = program.unended and self.said == program.frames
+                data = program.noise + msgspec.json.encode(program.now(frame))
+                data += b"" if is_last else program.end
                 self._out.extend(program.cut(data))
         self.tell()
 
@@ -163,9 +211,10 @@ class _Life:
             if self._mute or kind in program.deaf:
                 continue
             expected = program.records[program.at :][:1]
-            if not expected or kind_of(expected[0][1]) != kind:
+            if not expected or not _is_asked(expected[0][1], kind):
                 program.surprises.append(kind)
                 continue
+            program.asked(expected[0][1], frame)
             program.at += 1
             self.speak()
 
@@ -173,7 +222,11 @@ class _Life:
         while not self._out and not self._closed:
             self._news = trio.Event()
             await self._news.wait()
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.program.pause)
+        if self.program.glued:
+            whole = b"".join(self._out)
+            self._out.clear()
+            return whole
         return self._out.popleft() if self._out else b""
 
     async def wait(self) -> Ended:

@@ -209,7 +209,8 @@ class AcpSession(StdioSession):
                 cost = (update.get("cost") or {}).get("amount") or self._cost
                 spent = max(0.0, cost - self._cost)
                 self._cost = cost
-                self.spend(Usage(cost_usd=spent, context_tokens=update.get("used")))
+                # After a failure some say 0, which is no level of a context that holds something.
+                self.spend(Usage(cost_usd=spent, context_tokens=update.get("used") or None))
             case kind if kind in _QUIET:
                 pass
             case _:
@@ -313,6 +314,12 @@ class AcpSession(StdioSession):
             )
         else:
             self.spend(Usage(requests=1, unreported=1, output_tokens=self._pieces))
+
+    def charge_cut(self) -> None:
+        """Count a prompt whose end, with what it cost, does not come any more."""
+        prompting, self._prompting = self._prompting, ""
+        if prompting and (self._pieces or self._calls):
+            self._count(None)
 
     def _error(self, error: Frame) -> TurnError:
         data = error.get("data")

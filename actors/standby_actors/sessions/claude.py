@@ -127,6 +127,9 @@ class ClaudeSession(StdioSession):
         match event["type"]:
             case "message_start":
                 self._pieces = 0
+                if (play := self._play) is not None and play.failure is not None:
+                    # It has another try; what was cut at its length stays cut.
+                    self.failing(play.failure if play.failure.kind == "truncated" else None)
                 self._message = _usage(event["message"].get("usage") or {})
             case "content_block_delta":
                 delta = event["delta"]
@@ -158,6 +161,9 @@ class ClaudeSession(StdioSession):
         if message.get("model") == "<synthetic>" or frame.get("error"):
             # What it says about a failure of the model is no answer.
             self._failure = _text(message.get("content"))
+            if frame.get("error"):
+                # Its end is next; where it does not come, nobody waits for long.
+                self.failing(self.fault(self._failure))
             return
         for part in message.get("content") or ():
             if part["type"] == "text":
@@ -208,17 +214,7 @@ class ClaudeSession(StdioSession):
 
     def _settle_usage(self, frame: Frame) -> None:
         """What its own account holds beyond the messages that we saw: its subagents, titles."""
-        if self._message != NOTHING:
-            # Cut before it was whole: what came of it is the least that it cost.
-            cut = Usage(
-                requests=1,
-                unreported=1,
-                input_tokens=self._message.input_tokens,
-                cache_read=self._message.cache_read,
-                output_tokens=max(self._pieces, self._message.output_tokens),
-            )
-            self.spend(cut)
-            self._message = NOTHING
+        self.charge_cut()
         told = NOTHING
         for model in (frame.get("modelUsage") or {}).values():
             read, written = model["cacheReadInputTokens"], model["cacheCreationInputTokens"]
@@ -236,6 +232,19 @@ class ClaudeSession(StdioSession):
         grown, self._told = told.delta(self._told), told
         more = grown.delta(self._turn)
         self.spend(more)
+
+    def charge_cut(self) -> None:
+        """Count a message that was cut before it was whole: at the least, what came of it."""
+        message, self._message = self._message, NOTHING
+        if message != NOTHING:
+            cut = Usage(
+                requests=1,
+                unreported=1,
+                input_tokens=message.input_tokens,
+                cache_read=message.cache_read,
+                output_tokens=max(self._pieces, message.output_tokens),
+            )
+            self.spend(cut)
 
     def _question(self, key: str, request: Frame) -> None:
         def reply(response: Frame) -> Frame:

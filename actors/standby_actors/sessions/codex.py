@@ -228,10 +228,7 @@ class CodexSession(StdioSession):
     def _completed(self, turn: Frame) -> None:
         self._steered = []
         self._ended.set()
-        if self._pieces:
-            # Cut before it was told what it cost.
-            self.spend(Usage(requests=1, unreported=1, output_tokens=self._pieces))
-            self._pieces = 0
+        self.charge_cut()
         failed, self._failed = self._failed, False
         error = turn.get("error")
         if failed:
@@ -240,6 +237,12 @@ class CodexSession(StdioSession):
             self.ended(TurnError("stopped", "codex: the turn was interrupted"))
         else:
             self.ended(None if turn["status"] == "completed" else self._error(error or {}))
+
+    def charge_cut(self) -> None:
+        """Count the pieces of an answer that was cut before it was told what it cost."""
+        pieces, self._pieces = self._pieces, 0
+        if pieces:
+            self.spend(Usage(requests=1, unreported=1, output_tokens=pieces))
 
     def _item(self, item: Frame, *, begun: bool) -> None:
         kind = item["type"]

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from ..agent import Agent
@@ -39,11 +40,14 @@ class PiSession(StdioSession):
     capabilities: Capabilities = _CAN
     _steered: list[str] = field(init=False, factory=list[str], repr=False)
     _pieces: int = field(init=False, default=0, repr=False)
+    _so_far: Frame = field(init=False, factory=dict[str, Any], repr=False)
+    """What the message that is coming has cost so far, where it says."""
     _retrying: bool = field(init=False, default=False, repr=False)
 
     async def greet(self) -> None:
         """Ask for its state: the model, and the file of the conversation."""
         self._steered, self._retrying = [], False
+        self._pieces, self._so_far = 0, {}
         state = (await self._order("get_state"))["data"]
         model = state.get("model") or {}
         if model:
@@ -98,8 +102,9 @@ class PiSession(StdioSession):
                 if "id" in frame:
                     self.answered(str(frame["id"]), frame)
             case "message_start":
-                self._pieces = 0
+                self._pieces, self._so_far = 0, {}
             case "message_update":
+                self._so_far = (frame.get("message") or {}).get("usage") or {}
                 self._update(frame["assistantMessageEvent"])
             case "message_end":
                 self._message(frame["message"])
@@ -166,13 +171,24 @@ class PiSession(StdioSession):
         )
         why = message.get("stopReason")
         self.flush(_text(content), calls, partial=why in ("aborted", "error", "length"))
-        self.spend(_usage(message.get("usage") or {}, self._pieces))
+        pieces, self._pieces, self._so_far = self._pieces, 0, {}
+        self.spend(_usage(message.get("usage") or {}, pieces))
         if why == "error":
             self.failing(self.fault(str(message.get("errorMessage"))))
         elif why == "length":
             self.failing(TurnError("truncated", "pi: the answer was cut at its length limit"))
         elif why != "aborted":
             self.failing(None)
+
+    def charge_cut(self) -> None:
+        """Count the message that was coming."""
+        pieces, told = self._pieces, self._so_far
+        self._pieces, self._so_far = 0, {}
+        if pieces or told.get("totalTokens"):
+            usage = _usage(told, pieces)
+            # What was told in the middle is the least that it cost.
+            least = max(pieces, usage.output_tokens)
+            self.spend(msgspec.structs.replace(usage, unreported=1, output_tokens=least))
 
     def _end(self) -> None:
         play, life = self._play, self._life

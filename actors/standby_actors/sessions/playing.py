@@ -27,7 +27,7 @@ from ..session import (
 )
 from ..tools.approvals import Approvals, approvals_of
 from ..usage import NOTHING, Usage
-from .wire import Wire
+from .wire import SHAPES, Wire
 
 
 @define(eq=False)
@@ -263,9 +263,18 @@ class Playing(Wire):
     def lost(self, why: TurnError) -> None:
         """With the program the turn in flight ends."""
         play = self._play
+        if play is not None:
+            try:
+                self.charge_cut()
+            # Figures in a frame that was taken as it came, and are none.
+            except SHAPES:
+                self.ignored += 1
         if play is not None and not play.done:
             play.dead = self._gone is not None
             self.ended(why)
+
+    def charge_cut(self) -> None:
+        """Count what was told or shown of an answer whose end does not come; once."""
 
     @property
     def remembers(self) -> bool:
