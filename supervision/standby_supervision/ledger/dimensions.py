@@ -87,6 +87,9 @@ class Reuse(msgspec.Struct, frozen=True):
 
     observed: str
 
+    def __repr__(self) -> str:
+        return f"Reuse({len(self.observed)} characters)"
+
 
 InventoryEvidence: TypeAlias = Literal["listed", "not listed", "no inventory"]
 

@@ -117,6 +117,9 @@ class SessionSuperseded(LedgerFact, frozen=True, tag="session.superseded"):
     name: TaskName
     reason: str
 
+    def __repr__(self) -> str:
+        return f"SessionSuperseded(name={self.name!r}, {len(self.reason)} characters)"
+
 
 class SessionCompleted(LedgerFact, frozen=True, tag="session.completed"):
     """Its work is done: it has no slot any more, and can be closed."""

@@ -8,6 +8,7 @@ what it holds is in no prompt.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -194,7 +195,7 @@ class SessionLedger:
         if not operator_seconds >= 0 or not patience >= 0 or not longest >= 0:
             raise ValueError("patience, longest and operator_seconds are seconds, 0 or more")
         self._record = record or _keep
-        self._spawns = spawn or cast("Spawns", spawn_subagent)
+        self._spawns: Spawns = spawn or spawn_subagent
         # Nobody else writes to these two: to copy them for each fact would cost too much.
         before = fold(facts)
         self._sessions: dict[TaskName, Row[Any]] = dict(before.sessions)
@@ -204,6 +205,7 @@ class SessionLedger:
             route, _ = place_of(name)
             self._ordinals[route] = next_ordinal(route, self._sessions) - 1
         self._seats: dict[TaskName, Seat[Any]] = {}
+        self._reserved: dict[TaskName, Reservation[Any]] = {}
         self._receipts: dict[TaskName, CaptureReceipt[Any]] = {}
         self._superseded: dict[TaskName, SupersededBy] = {}
         self._waiting: list[OperatorWait] = []
@@ -325,8 +327,16 @@ class SessionLedger:
             None if above is None else above.ref.name,
             None if replaces is None else replaces.name,
         )
-        await self._write(fact)
-        return Reservation(SessionRef(name, spec.role), spec)
+        is_there = False
+        try:
+            await self._write(fact)
+            is_there = True
+        finally:
+            if not is_there:
+                await self._write_last(SessionNotSpawned(name, _unspawned(sys.exception())))
+        reservation = Reservation(SessionRef(name, spec.role), spec)
+        self._reserved[name] = reservation
+        return reservation
 
     def _check_unchanged(self, spec: SessionSpec[Any]) -> None:
         """A stable task has one configuration at a time; another one needs a decision."""
@@ -365,14 +375,17 @@ class SessionLedger:
         Raises:
             SpawnBlocked: there was no slot, and no clean-up has made one.
             ReservationUsed: it was spawned from before.
+            NotHere: it is a reservation of another ledger.
         """
         reservation = (
             what if isinstance(what, Reservation) else await self.reserve(what, above=above)
         )
-        reservation.use()
         name = reservation.ref.name
+        if not reservation.is_used and self._reserved.get(name) is not reservation:
+            raise NotHere(name)
+        reservation.use()
+        del self._reserved[name]
         depth = 0 if above is None else above.ticket.depth + 1
-        why: Unspawned = "start failed"
         try:
             with self.slots.line_up(name, depth) as ticket:
                 async with AsyncExitStack() as stack:
@@ -387,16 +400,9 @@ class SessionLedger:
                                 await self.settle(seat)
                             finally:
                                 del self._seats[name]
-        except SpawnBlocked as error:
-            if error.name == name:
-                why = "slots exhausted"
-            raise
-        except trio.Cancelled:
-            why = "cut"
-            raise
         finally:
             if isinstance(self._sessions[name].identity, Pending):
-                await self._write_last(SessionNotSpawned(name, why))
+                await self._write_last(SessionNotSpawned(name, _unspawned(sys.exception())))
 
     @asynccontextmanager
     async def spawn(
@@ -453,13 +459,15 @@ class SessionLedger:
             SpawnBlocked: there was no slot, and no clean-up has made one.
             Forged: the decision was not given by this ledger.
         """
-        reservation = await self.reserve(spec, above=above, replaces=decision)
+        if self._superseded.get(decision.name) is not decision:
+            raise Forged("SupersededBy")
         await self.clean_up()
-        row = self._sessions[decision.name]
-        if not isinstance(row.cleanup, Closed | CloseUnavailable):
-            why = "it is kept open" if row.cleanup is None else f"{row.cleanup.reason}"
-            await self._write_last(SessionNotSpawned(reservation.ref.name, "start failed"))
-            raise NotReplaced(decision.name, why)
+        cleanup = self._sessions[decision.name].cleanup
+        if not isinstance(cleanup, Closed | CloseUnavailable):
+            raise NotReplaced(
+                decision.name, "it is kept open" if cleanup is None else cleanup.reason
+            )
+        reservation = await self.reserve(spec, above=above, replaces=decision)
         async with self.open(reservation, above=above) as seat:
             yield seat
 
@@ -574,11 +582,11 @@ class SessionLedger:
             if self._on_wait is not None:
                 self._on_wait(wait)
             with trio.CancelScope(deadline=wait.until):
-                async with trio.open_nursery() as nursery:
+                while not wait.is_confirmed and not (ticket is not None and ticket.has_slot):
+                    wait.answered = trio.Event()
                     if ticket is not None:
-                        nursery.start_soon(_granted, ticket, nursery.cancel_scope)
+                        ticket.wake = wait.answered
                     await wait.answered.wait()
-                    nursery.cancel_scope.cancel()
         finally:
             self._waiting.remove(wait)
         if wait.is_confirmed:
@@ -647,13 +655,9 @@ class SessionLedger:
             settled = DispatchSettled(name, number, result.status, kind)
             seat.last = result
             return result
-        except trio.Cancelled:
-            settled = DispatchSettled(name, number, "cancelled", "cancelled")
-            raise
-        except ActorStopped:
-            settled = DispatchSettled(name, number, "refused", "closed")
-            raise
         finally:
+            if settled.status == "crashed" and settled.error == "crash":
+                settled = _without_result(settled, sys.exception())
             seat.in_flight -= 1
             if not seat.in_flight:
                 seat.ticket.playing(False)
@@ -902,9 +906,27 @@ def _is_limit(error: BaseException) -> bool:
     return isinstance(error, SessionLimit)
 
 
-async def _granted(ticket: Ticket, scope: trio.CancelScope) -> None:
-    await ticket.granted()
-    scope.cancel()
+def _unspawned(error: BaseException | None) -> Unspawned:
+    """Why nothing was spawned, where `error` has come of it."""
+    if isinstance(error, SpawnBlocked):
+        return "slots exhausted"
+    return "cut" if _is_cut(error) else "start failed"
+
+
+def _is_cut(error: BaseException | None) -> bool:
+    """Whether a cancellation is in `error`."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[0] is not None
+    return isinstance(error, trio.Cancelled)
+
+
+def _without_result(number: DispatchSettled, error: BaseException | None) -> DispatchSettled:
+    """How a turn ended that raised, as it is recorded."""
+    if _is_cut(error):
+        return DispatchSettled(number.name, number.number, "cancelled", "cancelled")
+    if isinstance(error, ActorStopped):
+        return DispatchSettled(number.name, number.number, "refused", "closed")
+    return number
 
 
 async def _keep(fact: Fact) -> None:

@@ -77,7 +77,7 @@ class SupersededBy(_Minted):
         self.reason = reason
 
     def __repr__(self) -> str:
-        return f"<SupersededBy {self.name}: {self.reason}>"
+        return f"<SupersededBy {self.name}>"
 
 
 class CloseAck(_Minted):

@@ -74,7 +74,7 @@ class BadFact(ValueError):
         return f"{self.kind} of {self.name} cannot be: {self.detail}"
 
 
-class Row(msgspec.Struct, Generic[R], frozen=True, repr_omit_defaults=True):
+class Row(msgspec.Struct, Generic[R], frozen=True):
     """One session, pending ones included.  A pending row is no leave to spawn."""
 
     name: TaskName
@@ -120,6 +120,9 @@ class Row(msgspec.Struct, Generic[R], frozen=True, repr_omit_defaults=True):
         """The clean-up gate looks at it: its work is done, or it is superseded."""
         is_done = self.operation is Operation.COMPLETED or bool(self.superseded)
         return is_done and not self.is_over
+
+    def __repr__(self) -> str:
+        return f"<Row {self}>"
 
     def __str__(self) -> str:
         """One line for an operator; what subagents have written is not in it."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 from attrs import define, field, frozen
 
-from standby_actors.agent import Agent, Lifetime
+from standby_actors.agent import Agent
 from standby_actors.mind import Closed
 from standby_actors.result import Attachment, Result, failed
 from standby_actors.session import Capabilities, Handoff, SessionEvent
@@ -43,18 +43,13 @@ class Player(Protocol):
         ...
 
 
-class Spawns(Protocol):
-    """What opens subagents: :func:`standby.spawn`, or something that stands for it."""
+Spawns: TypeAlias = Callable[..., AbstractAsyncContextManager[Player]]
+"""What opens subagents: :func:`standby.spawn`, or something that stands for it.
 
-    def __call__(
-        self, agent: Agent, /, *, lifetime: Lifetime | None, **options: Any
-    ) -> AbstractAsyncContextManager[Player]:
-        """A block that holds one of `agent`, and closes it.
-
-        Raises:
-            SessionLimit: as many are open as the backend allows.
-        """
-        ...
+Called with an agent, with `lifetime=` and whatever options its specification has, it is a
+block that holds one subagent and closes it.  It raises :class:`SessionLimit` where a
+backend has as many open as it allows.
+"""
 
 
 class SessionLimit(RuntimeError):
