@@ -154,6 +154,9 @@ if TYPE_CHECKING:
     from standby_combinators import Copied as Copied
     from standby_combinators import Copies as Copies
     from standby_combinators import Copy as Copy
+    from standby_combinators import Experiment as Experiment
+    from standby_combinators import ExperimentCell as ExperimentCell
+    from standby_combinators import ExperimentRow as ExperimentRow
     from standby_combinators import Fallback as Fallback
     from standby_combinators import FannedOut as FannedOut
     from standby_combinators import FanOut as FanOut
@@ -194,6 +197,7 @@ if TYPE_CHECKING:
     from standby_combinators import Route as Route
     from standby_combinators import Routed as Routed
     from standby_combinators import ScriptedAsker as ScriptedAsker
+    from standby_combinators import SettingsChanged as SettingsChanged
     from standby_combinators import Signal as Signal
     from standby_combinators import Stage as Stage
     from standby_combinators import Step as Step
@@ -212,6 +216,7 @@ if TYPE_CHECKING:
     from standby_combinators import chain as chain
     from standby_combinators import check as check
     from standby_combinators import estimate_tokens as estimate_tokens
+    from standby_combinators import experiment as experiment
     from standby_combinators import fallback as fallback
     from standby_combinators import fan_out as fan_out
     from standby_combinators import hedge as hedge
@@ -377,6 +382,9 @@ _LATE = {
     "DamagedRun": ("standby_supervision.runs", "DamagedRun"),
     "Done": ("standby_supervision", "Done"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
+    "Experiment": ("standby_combinators", "Experiment"),
+    "ExperimentCell": ("standby_combinators", "ExperimentCell"),
+    "ExperimentRow": ("standby_combinators", "ExperimentRow"),
     "Failed": ("standby_supervision", "Failed"),
     "Fallback": ("standby_combinators", "Fallback"),
     "FanOut": ("standby_combinators", "FanOut"),
@@ -467,6 +475,7 @@ _LATE = {
     "ScriptedAsker": ("standby_combinators", "ScriptedAsker"),
     "ScriptedSession": ("standby_actors", "ScriptedSession"),
     "Session": ("standby_actors", "Session"),
+    "SettingsChanged": ("standby_combinators", "SettingsChanged"),
     "Signal": ("standby_combinators", "Signal"),
     "Stage": ("standby_combinators", "Stage"),
     "Stalled": ("standby_supervision", "Stalled"),
@@ -537,6 +546,7 @@ _LATE = {
     "default_model": ("standby_actors", "default_model"),
     "encode_spec": ("standby_supervision", "encode_spec"),
     "estimate_tokens": ("standby_combinators", "estimate_tokens"),
+    "experiment": ("standby_combinators", "experiment"),
     "export_telemetry": ("standby_supervision.telemetry.export", "export_telemetry"),
     "fallback": ("standby_combinators", "fallback"),
     "fan_out": ("standby_combinators", "fan_out"),
@@ -660,6 +670,9 @@ __all__ = [
     "Event",
     "Exit",
     "ExitReason",
+    "Experiment",
+    "ExperimentCell",
+    "ExperimentRow",
     "Failed",
     "Fallback",
     "FanOut",
@@ -766,6 +779,7 @@ __all__ = [
     "ScriptedAsker",
     "ScriptedSession",
     "Session",
+    "SettingsChanged",
     "Shutdown",
     "Signal",
     "Snapshot",
@@ -843,6 +857,7 @@ __all__ = [
     "emit",
     "encode_spec",
     "estimate_tokens",
+    "experiment",
     "export_telemetry",
     "fallback",
     "fan_out",

@@ -26,6 +26,9 @@ from .copies import CannotCopy as CannotCopy
 from .copies import Copies as Copies
 from .copies import Copy as Copy
 from .copies import open_copies as open_copies
+from .experiment import Experiment as Experiment
+from .experiment import SettingsChanged as SettingsChanged
+from .experiment import experiment as experiment
 from .fan_out import FannedOut as FannedOut
 from .fan_out import FanOut as FanOut
 from .fan_out import Landing as Landing
@@ -42,6 +45,8 @@ from .ledger import Obligation as Obligation
 from .loop import Loop as Loop
 from .loop import Looped as Looped
 from .loop import loop as loop
+from .measured import ExperimentCell as ExperimentCell
+from .measured import ExperimentRow as ExperimentRow
 from .member import Askable as Askable
 from .member import Member as Member
 from .options import Options as Options

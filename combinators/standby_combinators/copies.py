@@ -19,6 +19,7 @@ import msgspec
 import trio
 from attrs import define, field
 
+from .durable import try_lock, write_through
 from .git import (
     SNAPSHOT,
     GitFailed,
@@ -27,8 +28,6 @@ from .git import (
     git,
     one_writer,
     script,
-    try_lock,
-    write_through,
 )
 from .patches import Landed, Patch, Record, merged, remove, rescue, scratch_folder, take
 from .workplace import Workplace

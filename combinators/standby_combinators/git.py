@@ -5,11 +5,9 @@ Nothing here pushes, resets, commits to a branch, or touches an index that is no
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,6 +16,8 @@ import trio
 from standby_actors.process.command import CommandResult, run_command
 from standby_actors.process.environment import child_environment
 from standby_actors.process.process import CannotRun
+
+from .durable import try_lock
 
 _KEEP = 32 * 1024 * 1024
 """Bytes of an answer of git that are read: names of some 300,000 files."""
@@ -174,57 +174,6 @@ async def one_writer(repository: Repository, seconds: float) -> AsyncGenerator[N
             os.close(lock)
     finally:
         mine.release()
-
-
-def try_lock(file: Path) -> int | None:
-    """The descriptor of `file`, locked for as long as it is open; None if another has it.
-
-    The kernel lets go of it when its process is gone, however that ended.
-    """
-    lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
-
-
-async def write_through(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; when this returns, it outlives a power cut."""
-    await trio.to_thread.run_sync(partial(_write_through, path, data))
-
-
-async def sync_file(path: Path) -> None:
-    """When this returns, `path`, which somebody else has written, outlives a power cut."""
-    await trio.to_thread.run_sync(partial(_sync, path))
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with scratch.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def is_folder(path: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import trio
 
+from .durable import sync_file, try_lock
 from .git import (
     SNAPSHOT,
     GitFailed,
@@ -25,8 +26,6 @@ from .git import (
     is_there,
     one_writer,
     script,
-    sync_file,
-    try_lock,
 )
 
 PatchState: TypeAlias = Literal["taken", "landed", "refused", "kept", "empty", "stuck"]

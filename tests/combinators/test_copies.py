@@ -26,7 +26,8 @@ from standby_combinators import (
     open_copies,
     open_fan_out,
 )
-from standby_combinators.git import find_repository, one_writer, try_lock
+from standby_combinators.durable import try_lock
+from standby_combinators.git import find_repository, one_writer
 from standby_combinators.patches import Landed
 
 from .repositories import POEM, Repo, edit, make_repo
