@@ -24,9 +24,10 @@ from .facts import Fact as Fact
 from .facts import Record as Record
 from .facts import decode_fact as decode_fact
 from .facts import encode_fact as encode_fact
-from .ledger import NotHere as NotHere
 from .ledger import NotReplaced as NotReplaced
+from .ledger import RecordLost as RecordLost
 from .ledger import SessionLedger as SessionLedger
+from .ledger import SessionNotHere as SessionNotHere
 from .ledger import SpawnBlocked as SpawnBlocked
 from .names import TaskName as TaskName
 from .outcomes import CaptureReceipt as CaptureReceipt
@@ -34,7 +35,7 @@ from .outcomes import Cleanup as Cleanup
 from .outcomes import CloseAck as CloseAck
 from .outcomes import Closed as Closed
 from .outcomes import CloseUnavailable as CloseUnavailable
-from .outcomes import Forged as Forged
+from .outcomes import ForgedReceipt as ForgedReceipt
 from .outcomes import NotClosed as NotClosed
 from .outcomes import SupersededBy as SupersededBy
 from .reconstruction import Reconstruction as Reconstruction

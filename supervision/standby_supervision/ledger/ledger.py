@@ -88,7 +88,7 @@ from .outcomes import (
     CloseAck,
     Closed,
     CloseUnavailable,
-    Forged,
+    ForgedReceipt,
     SupersededBy,
     acknowledged,
     receipt_of,
@@ -133,6 +133,20 @@ class SpawnBlocked(RuntimeError):
         return f"{self.name} was not spawned. {self.escalation.render()}"
 
 
+class RecordLost(RuntimeError):
+    """Raised where a session would be reserved after a fact was lost; nothing was begun."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__(role)
+        self.role = role
+
+    def __str__(self) -> str:
+        return (
+            f"no {self.role} is spawned: an earlier fact could not be recorded, and the rows are"
+            " ahead of the record; go on with a new ledger, made of the facts that were kept"
+        )
+
+
 class NotReplaced(RuntimeError):
     """Raised where a session cannot take the place of another; nothing was spawned."""
 
@@ -145,7 +159,7 @@ class NotReplaced(RuntimeError):
         return f"{self.name} is not replaced: {self.detail}"
 
 
-class NotHere(LookupError):
+class SessionNotHere(LookupError):
     """Raised on a session whose block is not open in this ledger; nothing was done."""
 
     def __init__(self, name: str) -> None:
@@ -194,7 +208,7 @@ class SessionLedger:
     ) -> None:
         if not operator_seconds >= 0 or not patience >= 0 or not longest >= 0:
             raise ValueError("patience, longest and operator_seconds are seconds, 0 or more")
-        self._record = record or _keep
+        self._record = record or _forget
         self._spawns: Spawns = spawn or spawn_subagent
         # Nobody else writes to these two: to copy them for each fact would cost too much.
         before = fold(facts)
@@ -205,6 +219,7 @@ class SessionLedger:
             route, _ = place_of(name)
             self._ordinals[route] = next_ordinal(route, self._sessions) - 1
         self._seats: dict[TaskName, Seat[Any]] = {}
+        self._is_lost = False
         self._reserved: dict[TaskName, Reservation[Any]] = {}
         self._receipts: dict[TaskName, CaptureReceipt[Any]] = {}
         self._superseded: dict[TaskName, SupersededBy] = {}
@@ -227,11 +242,11 @@ class SessionLedger:
         """One row.
 
         Raises:
-            NotHere: it has no such row.
+            SessionNotHere: it has no such row.
         """
         row = self._sessions.get(ref.name)
         if row is None:
-            raise NotHere(ref.name)
+            raise SessionNotHere(ref.name)
         return cast("Row[R]", row)
 
     @property
@@ -255,13 +270,24 @@ class SessionLedger:
         taken in, so that a fold of the record is what this ledger holds.
         """
         self._take(fact)
-        await self._record(fact)
+        await self._keep(fact)
 
     async def _write_last(self, fact: Fact) -> None:
         """As :meth:`_write`, also when cancelled; in at most 10 s."""
         self._take(fact)
         with trio.CancelScope(shield=True, deadline=trio.current_time() + RECORD_SECONDS):
+            await self._keep(fact)
+
+    async def _keep(self, fact: Fact) -> None:
+        is_kept = False
+        try:
             await self._record(fact)
+            is_kept = True
+        finally:
+            # A fact whose keeping was only cut is kept all the same.  After one that was
+            # not, the rows are ahead of what any recovery could find: nothing more is begun.
+            if not is_kept and not _is_cut(sys.exception()):
+                self._is_lost = True
 
     def _take(self, fact: Fact) -> None:
         if isinstance(fact, CapabilityObserved):
@@ -306,13 +332,16 @@ class SessionLedger:
 
         Raises:
             NotReplaced: its task has another configuration, and that one is not superseded.
-            Forged: `replaces` was not given by this ledger.
+            ForgedReceipt: `replaces` was not given by this ledger.
+            RecordLost: an earlier fact could not be recorded.
         """
+        if self._is_lost:
+            raise RecordLost(spec.role.name)
         configuration = spec.configuration
         if replaces is None:
             self._check_unchanged(spec)
         elif self._superseded.get(replaces.name) is not replaces:
-            raise Forged("SupersededBy")
+            raise ForgedReceipt("SupersededBy")
         route = spec.role.route
         # Taken at once, and never given back: whoever reserves meanwhile has the next.
         ordinal = self._ordinals[route] = self._ordinals.get(route, 0) + 1
@@ -375,14 +404,14 @@ class SessionLedger:
         Raises:
             SpawnBlocked: there was no slot, and no clean-up has made one.
             ReservationUsed: it was spawned from before.
-            NotHere: it is a reservation of another ledger.
+            SessionNotHere: it is a reservation of another ledger.
         """
         reservation = (
             what if isinstance(what, Reservation) else await self.reserve(what, above=above)
         )
         name = reservation.ref.name
         if not reservation.is_used and self._reserved.get(name) is not reservation:
-            raise NotHere(name)
+            raise SessionNotHere(name)
         reservation.use()
         del self._reserved[name]
         depth = 0 if above is None else above.ticket.depth + 1
@@ -457,10 +486,10 @@ class SessionLedger:
         Raises:
             NotReplaced: its close did not come off; nothing was spawned.
             SpawnBlocked: there was no slot, and no clean-up has made one.
-            Forged: the decision was not given by this ledger.
+            ForgedReceipt: the decision was not given by this ledger.
         """
         if self._superseded.get(decision.name) is not decision:
-            raise Forged("SupersededBy")
+            raise ForgedReceipt("SupersededBy")
         await self.clean_up()
         cleanup = self._sessions[decision.name].cleanup
         if not isinstance(cleanup, Closed | CloseUnavailable):
@@ -685,7 +714,7 @@ class SessionLedger:
 
         Raises:
             CannotCapture: it is not of the role's type; nothing was recorded.
-            NotHere: there is no such row.
+            SessionNotHere: there is no such row.
         """
         row = self.row(ref)
         if row.role != ref.role.name:
@@ -706,7 +735,7 @@ class SessionLedger:
         """Record the decision that another session is to take the place of this one.
 
         Raises:
-            Forged: the receipt was not given by this ledger for this session.
+            ForgedReceipt: the receipt was not given by this ledger for this session.
             BadFact: there is no reason.
         """
         self._check(ref, receipt)
@@ -721,9 +750,9 @@ class SessionLedger:
         the time of the record.  Closing twice is closing once.
 
         Raises:
-            Forged: the receipt was not given by this ledger for this session.
+            ForgedReceipt: the receipt was not given by this ledger for this session.
             WindowOpen: it is kept open.
-            NotHere: its block is not open here, and it was not cleaned up.
+            SessionNotHere: its block is not open here, and it was not cleaned up.
         """
         self._check(ref, receipt)
         row = self.row(ref)
@@ -732,7 +761,7 @@ class SessionLedger:
             return row.cleanup
         seat = self._seats.get(ref.name)
         if seat is None:
-            raise NotHere(ref.name)
+            raise SessionNotHere(ref.name)
         if seat.windows:
             raise WindowOpen(ref.name)
         if not row.is_due:
@@ -742,7 +771,7 @@ class SessionLedger:
     def _check(self, ref: SessionRef[Any], receipt: CaptureReceipt[Any]) -> None:
         known = self._receipts.get(ref.name)
         if known is None or known is not receipt:
-            raise Forged("CaptureReceipt")
+            raise ForgedReceipt("CaptureReceipt")
 
     async def clean_up(self) -> tuple[TaskName, ...]:
         """The clean-up gate: what is done or superseded is captured and closed.
@@ -929,6 +958,6 @@ def _without_result(number: DispatchSettled, error: BaseException | None) -> Dis
     return number
 
 
-async def _keep(fact: Fact) -> None:
+async def _forget(fact: Fact) -> None:
     """Keep nothing: the rows are all that there is."""
     await trio.lowlevel.checkpoint()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Forged(ValueError):
+class ForgedReceipt(ValueError):
     """Raised on a receipt that no ledger has given; nothing was done."""
 
     def __init__(self, what: str) -> None:
@@ -41,7 +41,7 @@ class _Minted:
 
     def __init__(self, by: _Mint) -> None:
         if by is not _MINT:
-            raise Forged(type(self).__name__)
+            raise ForgedReceipt(type(self).__name__)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -114,7 +114,7 @@ class Closed:
 
     def __init__(self, ack: CloseAck) -> None:
         if not isinstance(ack, CloseAck):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller without types
-            raise Forged("Closed")
+            raise ForgedReceipt("Closed")
         self.ack = ack
 
     def __str__(self) -> str:

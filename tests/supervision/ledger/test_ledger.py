@@ -26,12 +26,11 @@ from standby_supervision.ledger import (
     Closed,
     CloseUnavailable,
     Fact,
-    Forged,
+    ForgedReceipt,
     Identified,
     Inventory,
     LastTurn,
     NotClosed,
-    NotHere,
     NotReplaced,
     Operation,
     Pending,
@@ -39,6 +38,7 @@ from standby_supervision.ledger import (
     Reuse,
     Scope,
     SessionLedger,
+    SessionNotHere,
     SessionRef,
     SessionSpec,
     WindowOpen,
@@ -186,7 +186,7 @@ class Failing:
 async def test_without_a_capture_nothing_is_closed() -> None:
     on = stage()
     async with on.ledger.open(CODER) as seat:
-        with pytest.raises(Forged, match="CaptureReceipt is given by a ledger"):
+        with pytest.raises(ForgedReceipt, match="CaptureReceipt is given by a ledger"):
             await on.ledger.close(seat.ref, CaptureReceipt.__new__(CaptureReceipt))
         assert seat.row.cleanup is None
         assert on.backend.closes == []
@@ -195,16 +195,16 @@ async def test_without_a_capture_nothing_is_closed() -> None:
 async def test_a_receipt_made_by_hand_or_of_another_session_closes_nothing() -> None:
     on = stage()
     by_hand: Any = object()
-    with pytest.raises(Forged):
+    with pytest.raises(ForgedReceipt):
         CaptureReceipt(task_name(12, 1), by_hand)
     async with on.ledger.open(CODER) as one, on.ledger.open(CODER) as two:
         receipt = await one.capture(DONE)
         await two.capture(DONE)
-        with pytest.raises(Forged):
+        with pytest.raises(ForgedReceipt):
             await on.ledger.close(two.ref, receipt)
         elsewhere = stage()
         async with elsewhere.ledger.open(CODER) as other:
-            with pytest.raises(Forged):
+            with pytest.raises(ForgedReceipt):
                 await on.ledger.close(one.ref, await other.capture(DONE))
         assert on.backend.closes == []
         assert isinstance(await on.ledger.close(one.ref, receipt), Closed)
@@ -212,9 +212,9 @@ async def test_a_receipt_made_by_hand_or_of_another_session_closes_nothing() -> 
 
 async def test_closed_is_said_by_an_acknowledgement_alone() -> None:
     by_hand: Any = "scout#1"
-    with pytest.raises(Forged):
+    with pytest.raises(ForgedReceipt):
         CloseAck("scout#1", "", by_hand)
-    with pytest.raises(Forged):
+    with pytest.raises(ForgedReceipt):
         Closed(by_hand)
     async with stage().ledger.open(CODER) as seat:
         receipt = await seat.capture(DONE)
@@ -503,7 +503,7 @@ async def test_a_decision_made_by_hand_replaces_nothing() -> None:
     on, other = stage(), stage()
     async with other.ledger.open(CODER) as seat:
         decision = await seat.supersede(await seat.capture(DONE), "a larger model is needed")
-        with pytest.raises(Forged):
+        with pytest.raises(ForgedReceipt):
             async with on.ledger.respawn(LARGER, decision):
                 pass
     assert on.backend.tried == []
@@ -603,7 +603,7 @@ async def test_sessions_of_a_process_that_is_gone_are_not_said_to_be_closed() ->
     assert rows[1].captured is not None
     assert again.slots.holders() == ()
     assert await again.recover() == ()
-    with pytest.raises(NotHere):
+    with pytest.raises(SessionNotHere):
         again.row(SessionRef(task_name(1, 1), IMPLEMENTER))
 
 

@@ -23,6 +23,7 @@ from standby_supervision.ledger import (
     Closed,
     LastTurn,
     NotClosed,
+    RecordLost,
     SessionLedger,
     SessionSpec,
     TrackedSubagent,
@@ -225,3 +226,7 @@ async def test_a_record_that_fails_ends_the_turn_and_the_session_is_closed_all_t
         await play()
     assert [player.ref.is_alive for player in players] == [False]
     assert ledger.slots.holders() == ()
+    with pytest.raises(RecordLost, match="go on with a new ledger, made of the facts"):
+        await ledger.reserve(SessionSpec(SCOUT, SUBAGENT))
+    again = SessionLedger(facts=journal.facts, spawn=spawn)
+    assert await again.recover() == ("d19_1",)
