@@ -182,7 +182,7 @@ class LiveAgent:
         The first cause counts.  Another one is written down beside it.
         """
         if self.is_ending:
-            if status != self.status and not self.exited.is_set():
+            if status != self.status and self.exit is None:
                 self._note(CauseAdded(self.id, status, self.key.incarnation, why))
             return False
         self.status, self.why = status, why

@@ -7,6 +7,7 @@ their steps, :mod:`facts` says what is recorded, and :mod:`state` what it comes 
 from .errors import (
     DamagedRun,
     InDoubt,
+    NotDormant,
     Quarantined,
     RunError,
     RunOver,
@@ -21,6 +22,7 @@ from .workspace import Swept, Workspace, open_workspace
 __all__ = [
     "DamagedRun",
     "InDoubt",
+    "NotDormant",
     "Quarantined",
     "Run",
     "RunError",

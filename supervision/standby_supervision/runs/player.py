@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 import trio
 
-from standby_actors import Agent, Closed, Result, Subagent, TurnError, failed
+from standby_actors import ActorStopped, Agent, Closed, Result, Subagent, TurnError, failed
 from standby_actors.events import emit
 from standby_actors.failure import described
 from standby_actors.ids import next_id
@@ -176,6 +176,11 @@ class DurablePlayer:
         try:
             with being(entry):
                 result = await ask_heard(subagent, told, attachments, timeout, entry.hear)
+        except ActorStopped:
+            # Its end began while it was recorded that the turn begins.
+            if not entry.is_ending:
+                raise
+            result = self._gone(entry)
         finally:
             # No wait between the answer and its record; whether it was cut is said at once.
             cut = result is None or result.status in _UNFINISHED
@@ -204,14 +209,17 @@ class DurablePlayer:
 
     def left(self, error: BaseException | None) -> None:
         """Whoever has it does not need it any more, or cannot go on, because of `error`."""
-        entry = self._entry
-        if entry is None or entry.is_ending:
+        entry, last = self._entry, self._last
+        if entry is None:
             return
-        last = self._last
+        if entry.is_ending:
+            if error is None and last is not None and last.ok:
+                entry.end("completed", "its work was done meanwhile")
+            return
         if error is not None and cut_from_outside(error):
             entry.end("cancelled", "cancelled")
         elif error is not None:
-            entry.end("failed", described(error))
+            entry.end("failed", reason(error))
         elif self._is_stopped:
             entry.end("stopped", "stopped")
         elif last is not None and not last.ok:
@@ -279,16 +287,16 @@ class DurablePlayer:
             task_status.started(entry)
             await entry.leave.wait()
         finally:
-            self.left(sys.exception())
+            self._end(entry, sys.exception())
             self._closed = await subagent.close()
             self._spent = subagent.usage
 
     async def _exit(self, entry: LiveAgent, error: BaseException | None) -> None:
         """Record that nothing of it is left.  Its entry is there until that is known."""
         if error is not None and not cut_from_outside(error):
-            self._closed = Closed(False, described(error))
+            self._closed = Closed(False, reason(error))
         self._end(entry, error)
-        why = "; ".join(filter(None, (entry.why, self._closed.reason)))
+        why = "; ".join(filter(None, dict.fromkeys((entry.why, self._closed.reason))))
         closed, life = self._closed.closed, entry.key.incarnation
         if entry.status in ("completed", "stopped"):
             entry.dormant = Dormant(entry.key, self._agent, self._said, self._before)
@@ -300,12 +308,14 @@ class DurablePlayer:
 
     def _end(self, entry: LiveAgent, error: BaseException | None) -> None:
         """Say how it ends, where that was not said before: it was never open, say."""
+        if entry.is_ending:
+            return
         if error is None:
             entry.end("completed")
         elif cut_from_outside(error):
             entry.end("cancelled", "cancelled")
         else:
-            entry.end("failed", described(error))
+            entry.end("failed", reason(error))
 
     def _unwritten(self, error: StoreError, usage: Usage) -> Result:
         """A turn whose record could not be written."""
@@ -319,3 +329,10 @@ def cut_from_outside(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)
+
+
+def reason(error: BaseException) -> str:
+    """What `error` says, where it is alone in its groups too."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        (error,) = error.exceptions
+    return described(error)
