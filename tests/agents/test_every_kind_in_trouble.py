@@ -443,6 +443,31 @@ async def test_what_a_program_told_before_it_died_is_counted(
         assert spent[-2].unreported == 1
 
 
+async def test_what_a_thread_of_codex_had_spent_is_not_counted_again_by_its_next_program(
+    autojump_clock: MockClock,
+) -> None:
+    kind = KINDS["codex"]
+    records = first_turn(kind)
+    later = [(way, with_more_before(frame)) for way, frame in records]
+    frames = said_by(records[: at_first_text(records) + 1])
+    program = FakeProgram(records, fate="falls silent", frames=frames, again=True)
+    async with opened(kind, program) as session:
+        assert (await hello(session)).error is not None
+        cut = session.usage
+        program.records = later
+        await is_replaced(session, program)
+        assert session.usage.delta(cut).input_tokens in range(100, 110)
+
+
+def with_more_before(frame: Frame) -> Frame:
+    """`frame`, of a thread that had spent something before."""
+    if frame.get("method") != "thread/tokenUsage/updated":
+        return frame
+    used = frame["params"]["tokenUsage"]
+    more = {name: count + 1_000 for name, count in used["total"].items()}
+    return {**frame, "params": {**frame["params"], "tokenUsage": {**used, "total": more}}}
+
+
 # ---- pictures and files
 
 

@@ -149,6 +149,12 @@ async def test_one_that_is_killed_ends_its_turn_and_its_tools_and_is_gone_on_fro
             assert turn.error.kind == "crash"
             assert "SIGKILL" in turn.error.message
             await trio.to_thread.run_sync(wait_until_gone, spot, 5.0)
+            # What it had told is counted: of the whole answer, and of the one with the call,
+            # of which some tell when the call is answered, or when the prompt is.
+            told_at_once = kind.name in ("pi", "claude")
+            if "usage" not in kind.silent_on:
+                assert session.usage.input_tokens >= 100 * (1 + told_at_once)
+            assert session.usage.requests == 2
             # The call that was cut has an answer, so that the history can be sent.
             assert turn.messages[-1].role == "tool"
             after = await session.ask("anybody there", Heard(session))

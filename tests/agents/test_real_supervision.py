@@ -99,6 +99,8 @@ async def test_one_that_is_killed_is_started_again_by_policy_and_goes_on(
                 if isinstance(event, ToolStarted):
                     backend.kill()
             assert turn.result.status == "crashed"
+            # The answer with the call is counted, also where nobody told what it cost.
+            assert turn.result.usage.requests == 1
             # One that was killed before it had saved its conversation is told of it, the
             # call included, which the stub must not take for a new one.
             last = await scout.ask("and now SLOW:1")

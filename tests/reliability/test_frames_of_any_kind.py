@@ -1,8 +1,12 @@
-"""Whatever lines a coding agent writes, its reader lives, and the next ask is answered."""
+"""Whatever lines a coding agent writes, its reader lives, and the next ask is answered.
+
+Case C44: with recordings of real ones, damaged; and with a program of ours, over real pipes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +20,12 @@ from trio.testing import MockClock
 from standby_actors.agent import Agent
 from standby_actors.process import Frame
 from standby_actors.result import ChatMessage
+from standby_actors.session import ignore
+from standby_actors.sessions.acp import open_acp
 from standby_actors.sessions.stdio import StartFailed
 from standby_actors.usage import Usage
 from tests.support.coding_agents import KINDS, PROMPT, Heard, Kind, converse, recorded
+from tests.support.fake_acp import COMMAND
 from tests.support.fake_program import FakeProgram
 
 AGENT = Agent("scout", PROMPT, approve="allow", idle_timeout=30.0)
@@ -137,3 +144,21 @@ async def test_a_hundred_thousand_damaged_frames_end_no_reader_and_raise_nothing
     kind: Kind, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     await fuzz(kind, 100_000, tmp_path)
+
+
+@pytest.mark.real
+async def test_a_program_that_floods_its_stderr_is_heard_and_its_huge_lines_too(
+    tmp_path: Path,
+) -> None:
+    how: Any = {"cwd": tmp_path, "env": {"PATH": os.environ["PATH"]}, "max_line": 6_000_000}
+    async with open_acp(Agent("scout", ""), command=(*COMMAND, "--floods"), **how) as session:
+        huge = await session.ask("HUGE:5000000", ignore)
+        assert huge.error is None
+        assert len(huge.text) == len("echo: ") + 5_000_000
+        over = await session.ask("HUGE:6000000", ignore)
+        assert over.error is not None
+        assert over.error.kind == "protocol"
+        assert "a line of more than 6,000,000 bytes" in over.error.message
+        # Another program has taken its place.
+        after = await session.ask("and now", ignore)
+        assert (after.error, after.text) == (None, "echo: and now")

@@ -1,12 +1,14 @@
 """A coding agent that speaks ACP, in a process of its own: starts at once, and does as it is told.
 
-    python -S fake_acp.py [--child] [--stays] [--deaf]
+    python -S fake_acp.py [--child] [--stays] [--deaf] [--floods]
 
-A prompt is said back, or ``LATE:<seconds>:<word>``: that word, so much later.
+A prompt is said back, or ``LATE:<seconds>:<word>``: that word, so much later; or
+``HUGE:<bytes>``: so many in one line, in pieces.
 
 - ``--child``: a tool of its works in a session of its own, and heeds no hangup;
 - ``--stays``: it heeds neither the end of its input nor SIGTERM;
-- ``--deaf``: it does not end a prompt when it is told to, but answers it.
+- ``--deaf``: it does not end a prompt when it is told to, but answers it;
+- ``--floods``: it writes megabytes to its stderr before each frame.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 
 COMMAND = (sys.executable, "-S", str(Path(__file__).resolve()))
 _LATE = re.compile(r"LATE:([\d.]+):(\S+)")
+_HUGE = re.compile(r"HUGE:(\d+)")
 _CHILD = "trap '' HUP; while :; do sleep 600; done"
 
 
@@ -37,6 +40,8 @@ class Fake:
 
     def say(self, **frame: Any) -> None:
         """Write one frame."""
+        if "--floods" in self.flags:
+            sys.stderr.write("\x1b[31mtrouble\x1b[0m \xff \0\n" * 100_000)
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **frame}) + "\n")
         sys.stdout.flush()
 
@@ -54,6 +59,8 @@ class Fake:
                 text = params["prompt"][-1]["text"]
                 found = _LATE.search(text)
                 seconds, word = (float(found[1]), found[2]) if found else (0.0, text)
+                if huge := _HUGE.search(text):
+                    word = "x" * int(huge[1])
                 timer = threading.Timer(seconds, self.answer, [number, word])
                 with self.lock:
                     self.waiting[number] = timer

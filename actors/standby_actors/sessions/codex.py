@@ -95,11 +95,16 @@ class CodexSession(StdioSession):
     """Its own count of tokens, when we last heard of it."""
     _pieces: int = field(init=False, default=0, repr=False)
     """Pieces of answers since then."""
+    _calls: int = field(init=False, default=0, repr=False)
+    """Calls since then."""
+    _goes_on: bool = field(init=False, default=False, repr=False)
+    """Its thread was there before it was started: what that had spent is counted already."""
     _steered: list[str] = field(init=False, factory=list[str], repr=False)
 
     async def greet(self) -> None:
         """Introduce us, and start a thread or go on with one."""
         self._turn, self._spent, self._pieces, self._steered = "", {}, 0, []
+        self._calls, self._goes_on = 0, bool(self.resume_id)
         self._ended.set()
         self._failed = False
         client = {"name": "standby", "title": "standby", "version": "0"}
@@ -239,9 +244,12 @@ class CodexSession(StdioSession):
             self.ended(None if turn["status"] == "completed" else self._error(error or {}))
 
     def charge_cut(self) -> None:
-        """Count the pieces of an answer that was cut before it was told what it cost."""
-        pieces, self._pieces = self._pieces, 0
-        if pieces:
+        """Count the pieces of an answer that was cut before it was told what it cost.
+
+        It tells of an answer with a call when the call is answered.
+        """
+        pieces, calls, self._pieces, self._calls = self._pieces, self._calls, 0, 0
+        if pieces or calls:
             self.spend(Usage(requests=1, unreported=1, output_tokens=pieces))
 
     def _item(self, item: Frame, *, begun: bool) -> None:
@@ -259,6 +267,7 @@ class CodexSession(StdioSession):
         elif kind in _TOOLS:
             name, arguments = _call_of(item)
             if begun:
+                self._calls += 1
                 self.tool_began(item["id"], name, arguments)
             else:
                 # One that was refused at once was never begun.
@@ -269,8 +278,8 @@ class CodexSession(StdioSession):
     def _count(self, told: Frame) -> None:
         total, last = told["total"], told["last"]
         before = self._spent
-        if not before and self.memory is not None and self.memory.resume:
-            # What the thread had spent before it was ours is not ours.
+        if not before and self._goes_on:
+            # What the thread had spent before is not this program's.
             before = {key: total[key] - last[key] for key in total}
         self._spent = total
 
@@ -282,7 +291,7 @@ class CodexSession(StdioSession):
             self.observe(context_tokens=window)
         if not grown("totalTokens"):
             return
-        self._pieces = 0
+        self._pieces = self._calls = 0
         self.spend(
             Usage(
                 requests=1,
