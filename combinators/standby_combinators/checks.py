@@ -8,11 +8,13 @@ from typing import Any
 
 
 def at_least(least: int, what: str) -> Callable[[object, object, Any], None]:
-    """A validator: None, or a whole number of at least `least` of `what`."""
+    """A validator: a whole number of at least `least` of `what`; None where it is the default."""
 
-    def check(_team: object, _field: object, number: Any) -> None:
+    def check(_team: object, field: Any, number: Any) -> None:
+        if number is None and getattr(field, "default", 0) is None:
+            return
         whole = isinstance(number, int) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= least):
+        if not (whole and number >= least):
             raise ValueError(f"a number of {what} is whole and at least {least}, not {number!r}")
 
     return check
@@ -24,9 +26,11 @@ def check_count(number: Any, what: str, least: int = 1) -> None:
 
 
 def check_seconds(_team: object, field: Any, seconds: Any) -> None:
-    """A validator: None, or a finite number of seconds, at least 0."""
+    """A validator: a finite number of seconds, at least 0; None where it is the default."""
+    if seconds is None and field.default is None:
+        return
     real = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (real and 0 <= seconds < math.inf):
+    if not (real and 0 <= seconds < math.inf):
         raise ValueError(
             f"{field.name} is a number of seconds, at least 0 and finite, not {seconds!r}"
         )

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from standby_actors.failure import described
+from standby_actors.result import TurnError
+
+T = TypeVar("T")
+
+
+def raised_by(what: str, error: Exception) -> TurnError:
+    """The error of a team whose user's function `what` has raised `error`."""
+    why = f"{what} raised: {described(error).removesuffix(': ')}"
+    return TurnError("crash", why).with_cause(error)
+
+
+def attempt(what: str, call: Callable[[], T]) -> T | TurnError:
+    """What `call` returns; what it raises is a failure of the team that it belongs to.
+
+    To raise it here would lose the turns that were played, and paid for.
+
+    Examples:
+        >>> str(attempt("pick()", lambda: 1 / 0))
+        'crash: pick() raised: ZeroDivisionError: division by zero'
+    """
+    try:
+        return call()
+    # A combinator counts failures.
+    except Exception as error:
+        return raised_by(what, error)
 
 
 def without_failures(group: BaseExceptionGroup[Any]) -> BaseException:

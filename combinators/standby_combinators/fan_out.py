@@ -9,10 +9,12 @@ from typing import TypeVar, Unpack, cast
 import trio
 from attrs import field, frozen
 
-from standby_actors.result import Result, failed, succeeded
+from standby_actors.agent_checks import check_task
+from standby_actors.result import Result, TurnError, failed, succeeded
 
 from .checks import at_least, check_count
 from .copies import Copies
+from .endings import attempt
 from .member import Asked, Member, members_of, name_of
 from .options import Options
 from .patches import Patch
@@ -91,16 +93,26 @@ class FanOut(Team[FannedOut]):
 
     async def play(self, task: str, stage: Stage, /) -> FannedOut:
         """Ask all of them, side by side."""
-        tasks: Sequence[str] = [task] * len(self.members)
-        members: Sequence[Asked] = self.members
-        if self.split is not None:
-            tasks = self.split(task)
-            members = _each(members, len(tasks))
-        enough = _enough(self.quorum, self.first, len(tasks)) if tasks else None
+        made = attempt("split()", lambda: self._parts(task))
+        if isinstance(made, TurnError):
+            refused = stage.refuse(self.name, made)
+            return stage.report(refused, [refused], kind=FannedOut)
+        members, tasks, enough = made
         branches = _Branches(
             stage, members, tasks, self.concurrency, self.fail_fast, enough, self.first, self.copies
         )
         return await branches.play()
+
+    def _parts(self, task: str) -> tuple[Sequence[Asked], Sequence[str], int | None]:
+        """Who plays, what they are asked, and how many answers are enough."""
+        if self.split is None:
+            enough = _enough(self.quorum, self.first, len(self.members))
+            return self.members, [task] * len(self.members), enough
+        tasks = list(self.split(task))
+        for each in tasks:
+            check_task(each)
+        members = _each(self.members, len(tasks))
+        return members, tasks, _enough(self.quorum, self.first, len(tasks)) if tasks else None
 
 
 async def fan_out(
@@ -145,7 +157,7 @@ async def fan_out(
     Raises:
         ValueError: there are not as many agents as tasks, or a number is out of its
             range; nothing was spawned.
-        TypeError: a member cannot be asked; nothing was spawned.
+        TypeError: a member cannot be asked, or a task is no text; nothing was spawned.
         ModelError: there is no model to ask.
         CannotCopy: there are to be copies and none can be made; nothing was spawned.
     """
@@ -382,8 +394,11 @@ def _checked(
 ) -> tuple[Sequence[Asked], Sequence[str], int | None]:
     """Who plays, what they are asked, and how many answers are enough."""
     members, tasks = _paired(agent, tasks)
+    for task in tasks:
+        check_task(task)
     check_count(concurrency, "branches at a time")
-    at_least(1, "answers")(None, None, quorum)
+    if quorum is not None:
+        check_count(quorum, "answers")
     return members, tasks, _enough(quorum, first, len(tasks)) if tasks else None
 
 

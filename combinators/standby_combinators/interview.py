@@ -14,6 +14,7 @@ from standby_actors.result import Result
 
 from .asker import Answer, Asker, Question, parse_question
 from .checks import at_least, check_seconds
+from .endings import raised_by, without_failures
 from .member import Asked, Member, member_of
 from .options import Options
 from .team import Stage, Team
@@ -86,7 +87,14 @@ class Interview(Team[Interviewed]):
             if there is not None:
                 text = f"That was answered before: {there.text}\n\n{_left(left)}"
                 continue
-            answer = await self._asked(question, stage)
+            try:
+                answer = await self._asked(question, stage)
+            # A combinator counts failures: to raise here would lose the turns, which were paid for.
+            except Exception as error:
+                steps.append(stage.refuse(who, raised_by("the asker", error)))
+                return ended(steps[-1])
+            except BaseExceptionGroup as group:
+                raise without_failures(group) from None
             if stage.signal is not None and stage.signal.error is not None:
                 steps.append(stage.refuse(who, stage.signal.error))
                 return ended(steps[-1])

@@ -8,12 +8,11 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from attrs import field, frozen
 
-from standby_actors.failure import described
 from standby_actors.result import Result, TurnError
 
 from .chain import with_request
 from .checks import at_least
-from .endings import without_failures
+from .endings import raised_by, without_failures
 from .member import Asked, Member, members_of
 from .options import Options
 from .team import Stage, Team
@@ -153,7 +152,6 @@ async def _judged(until: Until, last: Result, iteration: int) -> bool | TurnErro
         return bool(await enough if inspect.isawaitable(enough) else enough)
     # A combinator counts failures: to raise here would lose the steps, which were paid for.
     except Exception as error:
-        why = f"until() raised after iteration {iteration}: {described(error).removesuffix(': ')}"
-        return TurnError("crash", why).with_cause(error)
+        return raised_by(f"after iteration {iteration} until()", error)
     except BaseExceptionGroup as group:
         raise without_failures(group) from None

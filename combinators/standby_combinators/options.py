@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypedDict
 
 from standby_actors.agent import Agent, Lifetime, MindFunction
+from standby_actors.agent_checks import nearest
 from standby_actors.budget import Budget
 from standby_actors.nursery import Nursery
 from standby_actors.opening import Model
@@ -74,3 +75,29 @@ class Options(TypedDict, total=False):
     """Calls off everything that is under it, once it is set."""
     switch: StopSwitch | None
     """Stops single subagents, or all; its own signal stands for `signal`."""
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "timeout": ((int, float), "a number of seconds"),
+    "budget": ((Budget,), "a Budget"),
+    "within": ((Nursery,), "a nursery of standby"),
+    "signal": ((Signal,), "a Signal"),
+    "switch": ((StopSwitch,), "what stop_switch() makes"),
+}
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Refuse what is no option, before anything is spawned: it would be ignored, or raise late.
+
+    Raises:
+        TypeError: there is none of that name, or it is not of its kind.
+    """
+    there = Options.__annotations__
+    for name, value in options.items():
+        if name not in there:
+            near = nearest(name, there)
+            meant = f"; do you mean {near}=?" if near else f"; there are: {', '.join(there)}"
+            raise TypeError(f"there is no option {name}={meant}")
+        kind, what = _KINDS.get(name, ((object,), ""))
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise TypeError(f"{name} is {what}, not {value!r}")

@@ -38,7 +38,7 @@ from .endings import without_failures
 from .lent import Lent
 from .member import Askable, spent_by
 from .opened import OpenedModels
-from .options import AgentLike, Options, Player
+from .options import AgentLike, Options, Player, check_options
 from .signal import Signal
 from .trail import Trail
 
@@ -149,6 +149,7 @@ class AgentPool:
     """A :class:`~standby_combinators.team.SubagentPool` as it is for agents alone."""
 
     def __init__(self, *, trail: Trail | None = None, **options: Unpack[Options]) -> None:
+        check_options(options)
         self._lifetime: Lifetime | None = options.get("lifetime")
         resolve_lifetime(self._lifetime, _ANYBODY)
         timeout = options.get("timeout")

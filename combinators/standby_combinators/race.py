@@ -13,6 +13,7 @@ from attrs import field, frozen
 from standby_actors.result import Result, TurnError
 
 from .checks import at_least, check_seconds
+from .endings import attempt
 from .fan_out import CONCURRENCY, FanOut
 from .member import Asked, Member, members_of
 from .options import Options
@@ -205,7 +206,11 @@ class Vote(Team[Voted]):
         asked = f"{task}\n\n{self.instruction}" if self.instruction else task
         voters = FanOut(self.members, concurrency=self.concurrency)
         steps = (await voters.play(asked, stage.below())).steps
-        votes = [self.read(each.output) if each.ok else None for each in steps]
+        votes = attempt(
+            "read()", lambda: [self.read(each.output) if each.ok else None for each in steps]
+        )
+        if isinstance(votes, TurnError):
+            return stage.report(steps[0], steps, kind=Voted, error=votes)
         counts = Counter(each for each in votes if each is not None)
         needed = self.quorum if self.quorum is not None else len(self.members) // 2 + 1
         (best, most), *others = counts.most_common() or [("", 0)]

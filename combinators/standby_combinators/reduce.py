@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, Unpack, cast
 
 from attrs import field, frozen
@@ -10,7 +11,8 @@ from attrs import field, frozen
 from standby_actors.agent import Agent
 from standby_actors.result import Result, TurnError
 
-from .checks import at_least
+from .checks import at_least, check_count
+from .endings import attempt
 from .fan_out import CONCURRENCY, FanOut, Split, map_concurrent
 from .member import Asked, Member, member_of, name_of
 from .options import Options
@@ -62,11 +64,14 @@ async def reduce(
         options: about the subagents; see :class:`Options`.
 
     Raises:
-        ValueError: `results` is empty; nothing was spawned.
+        ValueError: `results` is empty, or a number is too small; nothing was spawned.
         ModelError: there is no model to ask.
     """
     if not results:
         raise ValueError("reduce() needs at least one Result")
+    if tokens is not None:
+        check_count(tokens, "tokens")
+    check_count(concurrency, "groups at a time")
     how = _How(tokens, show or _sections, prepare, key, concurrency)
     async with open_stage(**options) as stage:
         return await _reduced(stage, member_of(agent), results, question, how)
@@ -155,10 +160,11 @@ async def _reduced(
     async def turn(place: _Place) -> Result:
         if place.alone:
             return place.group[0]
-        player = who
-        if how.prepare is not None and isinstance(who, Agent):
-            player = how.prepare(who, place.group)
-        task = f"{question}\n\n{show(place.group)}"
+        made = attempt("show() or prepare()", lambda: _made(who, place.group, question, how))
+        if isinstance(made, TurnError):
+            played.append(stage.refuse(who, made))
+            return played[-1]
+        player, task = made
         # Groups share no memory. One turn is all there is without a tree.
         branch = f"@{place.at}" if isinstance(player, Agent) or not place.whole else ""
         result = await stage.turn(player, task, key=key, branch=branch)
@@ -167,7 +173,11 @@ async def _reduced(
 
     level, height = tuple(results), 0
     while height == 0 or len(level) > 1:
-        groups = in_groups([show([each]) for each in level], how.tokens)
+        shown = attempt("show()", partial(_shown, show, level))
+        if isinstance(shown, TurnError):
+            played.append(stage.refuse(who, shown))
+            break
+        groups = in_groups(shown, how.tokens)
         if groups is None:
             why = f"{len(level)} results do not fit in pairs in the {how.tokens} tokens of a turn"
             played.append(stage.refuse(who, TurnError("context_overflow", why)))
@@ -186,6 +196,18 @@ async def _reduced(
         height += 1
     steps = (*results, *played)
     return stage.report(steps[-1], steps, played=played)
+
+
+def _made(who: Asked, group: Sequence[Result], question: str, how: _How) -> tuple[Asked, str]:
+    """Who is asked for one group, and what."""
+    player = who
+    if how.prepare is not None and isinstance(who, Agent):
+        player = how.prepare(who, group)
+    return player, f"{question}\n\n{how.show(group)}"
+
+
+def _shown(show: Show, level: Sequence[Result]) -> list[str]:
+    return [show([each]) for each in level]
 
 
 @frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias, Unpack
 
 import attrs
@@ -14,6 +15,7 @@ from standby_actors.result import Result, TurnError
 from standby_supervision import Backoff
 
 from .checks import at_least
+from .endings import attempt
 from .member import Asked, Member, member_of, members_of, name_of
 from .options import Options
 from .team import Stage, Team
@@ -63,7 +65,12 @@ class Retry(Team[Report]):
         steps = [await stage.turn(self.member, task)]
         while len(steps) < self.attempts:
             error = steps[-1].error
-            if error is None or not self.when(error):
+            if error is None:
+                break
+            again = attempt("when()", partial(self.when, error))
+            if isinstance(again, TurnError):
+                return stage.report(steps[-1], steps, error=again)
+            if not again:
                 break
             asked = task
             if error.kind in _CORRECTABLE:

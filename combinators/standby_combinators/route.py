@@ -11,6 +11,7 @@ from attrs import field, frozen
 from standby_actors.modeltext import truncate
 from standby_actors.result import TurnError
 
+from .endings import attempt
 from .member import Asked, Member, by_name, maybe_member, member_of, members_of, name_of, roster
 from .options import Options
 from .team import Stage, Team
@@ -90,7 +91,9 @@ class Route(Team[Routed]):
         routing = await stage.turn(self.router, routing_prompt(task, named))
         if not routing.ok:
             return stage.report(routing, [routing], kind=Routed)
-        chosen = self.pick(routing.output, tuple(named))
+        chosen = attempt("pick()", lambda: self.pick(routing.output, tuple(named)))
+        if isinstance(chosen, TurnError):
+            return stage.report(routing, [routing], kind=Routed, error=chosen)
         # A parser that makes a name up has chosen nobody.
         destination = named.get(chosen) if chosen is not None else None
         fell_back = destination is None and self.fallback is not None

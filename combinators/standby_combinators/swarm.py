@@ -14,14 +14,13 @@ from attrs import define, field, frozen
 
 from standby_actors.agent import Agent
 from standby_actors.definitions.vocabulary import READING
-from standby_actors.failure import described
 from standby_actors.result import Result, TurnError
 from standby_actors.tools.tool import Tool, ToolOutput, refuse, tool
 
 from .board import Board, Post, PostKind, PostRefused, board_lines
 from .checks import at_least
 from .claims import Claim, ClaimRefused, Claims
-from .endings import without_failures
+from .endings import raised_by, without_failures
 from .fan_out import CONCURRENCY, map_concurrent
 from .member import Asked, Member, members_of, name_of
 from .options import Options
@@ -243,8 +242,7 @@ class _Course:
             self.end = "until"
         # A combinator counts failures: to raise here would lose the turns, which were paid for.
         except Exception as error:
-            why = f"until() raised: {described(error).removesuffix(': ')}"
-            self.end, self.error = "failed", TurnError("crash", why).with_cause(error)
+            self.end, self.error = "failed", raised_by("until()", error)
         except BaseExceptionGroup as group:
             raise without_failures(group) from None
         return True

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 import trio
 
 from standby_actors.agent import Agent
+from standby_actors.agent_checks import check_task
 from standby_actors.result import Result, TurnError, failed
 from standby_actors.subagent import Subagent
 from standby_actors.usage import total
@@ -65,7 +66,9 @@ class Team(Generic[R_co]):
 
         Raises:
             ModelError: there is no model to ask.
+            TypeError: the task is no text; nothing was spawned.
         """
+        check_task(task)
         async with open_stage(**options) as stage:
             return await self.play(task, stage)
 
@@ -76,7 +79,7 @@ class Stage:
     Make one with :func:`open_stage`, or below another with :meth:`below`.
     """
 
-    __slots__ = ("_timeout", "began", "pool", "signal", "suffix", "workplace")
+    __slots__ = ("began", "pool", "signal", "suffix", "workplace")
 
     def __init__(
         self,
@@ -84,7 +87,6 @@ class Stage:
         *,
         suffix: str = "",
         signal: Signal | None = None,
-        timeout: float | None = None,
         workplace: Workplace | None = None,
     ) -> None:
         self.pool = pool
@@ -96,7 +98,6 @@ class Stage:
         """The copy that its members work in; None for where each works by itself."""
         self.began = trio.current_time()
         """When, on trio's clock."""
-        self._timeout = timeout
 
     def below(self, branch: str = "", *, signal: Signal | None = None) -> Stage:
         """A stage for a part of this work, with a clock of its own.
@@ -111,7 +112,6 @@ class Stage:
             self.pool,
             suffix=f"{self.suffix}{branch}",
             signal=signal or self.signal,
-            timeout=self._timeout,
             workplace=self.workplace,
         )
 
@@ -132,7 +132,6 @@ class Stage:
                 beside,
                 suffix=f"{self.suffix}{branch}",
                 signal=self.signal,
-                timeout=self._timeout,
                 workplace=workplace,
             )
 
@@ -272,7 +271,7 @@ class SubagentPool(AgentPool):
         """
         if isinstance(agent, Agent) or not callable(getattr(agent, "ask", None)):
             return await super().turn(cast("AgentLike", agent), task, key=key, signal=signal)
-        stage = Stage(self, signal=signal or self.signal, timeout=self.timeout)
+        stage = Stage(self, signal=signal or self.signal)
         return await stage.turn(agent, task, branch="" if key is None else f"@{key}")
 
     def beside(self, workplace: Workplace) -> SubagentPool:
@@ -315,4 +314,4 @@ async def open_stage(**options: Unpack[Options]) -> AsyncGenerator[Stage]:
         options: about the subagents; see :class:`Options`.
     """
     async with SubagentPool(**options) as pool:
-        yield Stage(pool, timeout=options.get("timeout"))
+        yield Stage(pool)

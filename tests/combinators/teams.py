@@ -80,6 +80,7 @@ TEAMS: dict[str, Callable[[], Team[Any]]] = {
 }
 """Each around the same three, of which one remembers."""
 
+
 def in_turn(claims: Claims) -> Team[Any]:
     """Two that need the same, and so one after the other, and a third beside them."""
     return FanOut([Leased(SCOUT, claims, ["a"]), Leased(KEEPER, claims, ["a"]), WRITER])
@@ -123,7 +124,7 @@ CALLS: dict[str, Callable[..., Awaitable[Result]]] = {
 }
 """Functions that are more than a class which is asked; the others are that and no more."""
 
-ELSEWHERE = {"Check": "test_check.py", "InCopy": "test_copies.py"}
+ELSEWHERE = {"Check": "test_check.py", "InCopy": "test_copies.py", "in_copy": "test_copies.py"}
 """Combinators that run programs, which takes real time: in no table, and where they are tested."""
 
 SECONDS = {"scout": 1.0, "keeper": 1.1, "writer": 1.2}
