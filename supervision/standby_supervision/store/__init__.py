@@ -19,6 +19,7 @@ from .errors import (
     StoreTooNew,
     StoreUnsure,
 )
+from .export import TornExport, export
 from .records import Append, Claim, Create, NewEvent, Offer, Release, Renew, RunRow, StoredEvent
 from .store import Receipt, Store, StoreUrl, open_store
 
@@ -48,5 +49,7 @@ __all__ = [
     "StoreUnsure",
     "StoreUrl",
     "StoredEvent",
+    "TornExport",
+    "export",
     "open_store",
 ]

@@ -117,6 +117,7 @@ class SqliteBackend:
                 if self._path is not None:
                     self._reader = self._connect()
                     self._reader.execute("PRAGMA query_only = ON")
+                    version_of(self._reader)  # the first who reads makes the log
                     log = self._path.with_name(f"{self._path.name}-wal")
                     self._files = [(each, _which(each)) for each in (self._path, log)]
             except FileNotFoundError as error:
