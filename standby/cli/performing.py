@@ -192,6 +192,8 @@ def _conclude(held: _Held, work: Work, ended: int | None) -> int:
     answer = work.answer(report)
     # Of many that all failed, the output says nothing that is not said below.
     if answer and any(step.ok for step in leaves):
+        if sys.stdout.isatty() and sys.stderr.isatty():
+            print(file=sys.stderr)  # apart from what was shown meanwhile
         print(harmless(answer))
         sys.stdout.flush()
     if report.ok and not doubt and ended is None:

@@ -21,6 +21,7 @@ from standby_actors.definitions.discovery import BrokenAgent, Found, UnknownAgen
 from standby_actors.definitions.places import Scope
 from standby_actors.models import LOCAL, default_model, model_settings, open_model
 from standby_actors.opening import is_of_model
+from standby_actors.prices import LIST_PRICES, price_of
 from standby_combinators.options import Options
 
 from .amounts import BadAmount, read_budget, read_seconds
@@ -348,9 +349,9 @@ def settings_of(common: Common, agents: Sequence[Agent], roster: Sequence[Agent]
             raise Misuse("--base-url wants --model as well: what its server calls the model")
         model = f"openai/{model.removeprefix('openai/')}"
         env = {**os.environ, "OPENAI_BASE_URL": common.base_url}
-    for name in {model or each.model for each in agents if is_of_model(each)}:
+    asked = {model or each.model or default_model() for each in agents if is_of_model(each)}
+    for named in asked:
         # A name or a key that is no good is told before anything is begun.
-        named = name or default_model()
         if named.partition("/")[0].partition(":")[0] != "local":
             model_settings(named, env)
     try:
@@ -359,6 +360,13 @@ def settings_of(common: Common, agents: Sequence[Agent], roster: Sequence[Agent]
         timeout = None if common.timeout is None else read_seconds(common.timeout)
     except BadAmount as error:
         raise Misuse(str(error)) from None
+    unpriced = sorted(each for each in asked if price_of(each, LIST_PRICES) is None)
+    if limits is not None and limits.usd is not None and unpriced:
+        what = one_line(", ".join(unpriced))
+        raise Misuse(
+            f"nobody knows what {what} costs, so no budget of dollars can be kept: say it in"
+            " tokens (200k) or turns (12turns)"
+        )
     if common.export is not None and common.export.exists() and not common.export.is_dir():
         raise Misuse(f"--export {one_line(str(common.export))}: it is a file, not a folder")
     return Settings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -350,9 +351,10 @@ def orchestrate(
         Steps at the same time.
     """
     read = read_words(words, common, verb="orchestrate")
-    doubled = {agent.name for agent in read.agents if read.agents.count(agent) > 1}
+    counts = Counter(agent.name.casefold() for agent in read.agents)
+    doubled = [name for name, count in counts.items() if count > 1]
     if doubled:
-        raise Misuse(f"{', '.join(sorted(doubled))} stands there twice: a plan names agents once")
+        raise Misuse(f"{', '.join(doubled)} stands there twice: a plan names agents once")
     roster = Roster(common)
     plans, sums = roster[planner], None if reducer is None else roster[reducer]
     more = (plans, *(() if sums is None else (sums,)))

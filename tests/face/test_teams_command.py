@@ -15,6 +15,7 @@ import pytest
 from attrs import frozen
 
 from standby.cli import call
+from standby_actors.record import ENDING
 from standby_actors.subagent import reset_ids
 from tests.support.model_server import SILENT, Answer, fails
 
@@ -400,8 +401,10 @@ def test_json_of_a_failure_has_its_exit_code(running: Callable[..., Ran]) -> Non
 def test_each_subagent_leaves_its_record(running: Callable[..., Ran], tmp_path: Path) -> None:
     folder = tmp_path / "made" / "records"
     assert running("fan-out", "one", "two", "Why?", "--export", str(folder)).code == 0
-    names = {path.name for path in folder.iterdir()}
-    assert {"one-1.record.jsonl", "two-1.record.jsonl"} <= names or len(names) >= 4
+    assert sorted(path.name.partition(".")[0] for path in folder.glob(f"*{ENDING}")) == [
+        "one-1",
+        "two-1",
+    ]
 
 
 def test_a_budget_ends_it(running: Callable[..., Ran]) -> None:
@@ -457,6 +460,11 @@ MISUSE: list[Any] = [
     pytest.param(["chain", "./no.md", "Why?"], "no.md is no agent", id="no such file"),
     pytest.param(["chain", "one", "Why?", "--in", "no"], "it does not exist", id="no folder"),
     pytest.param(["chain", "one", "Why?", "--budget", "lots"], "a budget is", id="no budget"),
+    pytest.param(
+        ["chain", "one", "Why?", "--budget", "1usd", "--model", "openai/unheard-of"],
+        "say it in tokens",
+        id="dollars for a model without a price",
+    ),
     pytest.param(["chain", "one", "Why?", "--deadline", "soon"], "a time is", id="no time"),
     pytest.param(["chain", "one", "Why?", "--json", "--plain"], "say one", id="json and plain"),
     pytest.param(["chain", "one", "Why?", "--local", "--model", "openai/x"], "--local", id="local"),
@@ -509,6 +517,15 @@ def test_an_interview_in_json_wants_somebody_to_ask(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"A thing")))
     assert call(["run", "interview", "--agent", "one", "--json"]) == 2
     assert "leaves nobody to ask" in capsys.readouterr().err
+
+
+def test_a_page_wants_its_packages(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert call(["run", "interview", "A thing", "--agent", "one", "--web"]) == 2
+    assert "pip install 'standby[web]'" in capsys.readouterr().err
 
 
 def test_without_a_model_the_ways_to_get_one_are_named(
