@@ -19,6 +19,8 @@ import msgspec
 import trio
 from attrs import define, field
 
+from standby_actors.events import emit
+
 from .durable import try_lock, write_through
 from .git import (
     SNAPSHOT,
@@ -36,6 +38,9 @@ SECONDS = 60.0
 """What one command of git may take, unless another number is given."""
 CLOSE_SECONDS = 30.0
 """What it may take to take a change and a copy away when all is cancelled."""
+
+
+_OPEN = "it is open"
 
 
 class CannotCopy(RuntimeError):
@@ -114,21 +119,21 @@ class Copies:
         path = self.house / name
         folder = path / self.repository.prefix
         copy = Copy(name, path, Workplace(folder, path, self.repository.top), place)
-        self._patches.append(Patch(name=name, state="kept", base=self.base, reason="it is open"))
+        self._patches.append(Patch(name=name, state="kept", base=self.base, reason=_OPEN))
         copy.reason = "it was cut"
         try:
             await self._make(copy)
+            emit("copy.opened", name, path=str(path), base=self.base)
             yield copy
             if copy.reason == "it was cut":
                 copy.reason = ""
         finally:
-            patch: Patch | None = None
-            with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                patch = await self._close(copy)
-            if patch is None:
-                why = f"there was no time to take its change: more than {CLOSE_SECONDS:g} s"
-                patch = self._stuck(copy, why)
-            self._patches[place] = patch
+            with trio.move_on_after(CLOSE_SECONDS, shield=True) as closing:
+                await self._close(copy)
+            if closing.cancelled_caught:
+                self._late(copy)
+            patch = self._patches[place]
+            emit("copy.closed", name, state=patch.state, files=len(patch.files))
 
     async def land(self, places: Iterable[int] | None = None) -> tuple[Patch, ...]:
         """Bring what was taken into the folder that was copied, in the order of the copies.
@@ -159,6 +164,7 @@ class Copies:
                     if patch.state == "refused":
                         refused = patch.name
                 self._patches[place] = patch
+                emit("patch.landed", patch.name, state=patch.state, reason=patch.reason)
         return tuple(self._patches[place] for place in wanted)
 
     def keep(self, places: Iterable[int], reason: str) -> None:
@@ -171,35 +177,52 @@ class Copies:
 
     async def _make(self, copy: Copy) -> None:
         record = Record(copy.name, str(copy.path), self.base)
-        await write_through(self._record(copy.name), msgspec.json.encode(record))
-        self.house.mkdir(parents=True, exist_ok=True)
-        async with one_writer(self.repository, self.seconds):
-            await git(
-                "make a copy",
-                *("worktree", "add", "--quiet", "--detach", str(copy.path), self.base),
-                cwd=self.repository.top,
-                seconds=self.seconds,
-            )
-        copy.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            await write_through(self._record(copy.name), msgspec.json.encode(record))
+            self.house.mkdir(parents=True, exist_ok=True)
+            async with one_writer(self.repository, self.seconds):
+                await git(
+                    "make a copy",
+                    *("worktree", "add", "--quiet", "--detach", str(copy.path), self.base),
+                    cwd=self.repository.top,
+                    seconds=self.seconds,
+                )
+            copy.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GitFailed("make a copy", str(error)) from error
 
-    async def _close(self, copy: Copy) -> Patch:
+    async def _close(self, copy: Copy) -> None:
+        """Take the change, say so, then take the copy away."""
         try:
             patch = await take(
                 self.repository, self.id, copy.name, copy.path, self.base, self.seconds
             )
         except (GitFailed, OSError) as error:
-            return self._stuck(copy, str(error))
+            self._patches[copy.place] = self._stuck(copy, str(error))
+            return
         if patch.state == "taken" and copy.reason:
             patch = msgspec.structs.replace(patch, state="kept", reason=copy.reason)
+        self._patches[copy.place] = patch
         if patch.state == "stuck":
-            return patch
+            return
         try:
             await remove(self.repository, copy.path, self.seconds)
         except (GitFailed, OSError) as error:
             # Its change is safe.  Whoever opens copies next takes it away.
-            return msgspec.structs.replace(patch, folder=str(copy.path), reason=str(error))
+            self._patches[copy.place] = msgspec.structs.replace(
+                patch, folder=str(copy.path), reason=patch.reason or str(error)
+            )
+            return
         self._record(copy.name).unlink(missing_ok=True)
-        return patch
+
+    def _late(self, copy: Copy) -> None:
+        """There was no time for all of it: what is left is found when copies are opened next."""
+        patch = self._patches[copy.place]
+        if patch.reason == _OPEN:
+            why = f"there was no time to take its change: more than {CLOSE_SECONDS:g} s"
+            self._patches[copy.place] = self._stuck(copy, why)
+        elif not patch.folder:
+            self._patches[copy.place] = msgspec.structs.replace(patch, folder=str(copy.path))
 
     def _stuck(self, copy: Copy, why: str) -> Patch:
         return Patch(

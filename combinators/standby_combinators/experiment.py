@@ -7,7 +7,7 @@ import inspect
 import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
@@ -63,7 +63,7 @@ class SettingsChanged(RuntimeError):
 class Experiment(Report, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What an experiment came to: a Result whose steps are its cells.
 
-    `ok` says that every cell was answered; `partial`, that some were not played at all. Its
+    `ok` says that every cell was answered; `complete`, that every cell was played. Its
     `usage` is what was spent now, and not what the cells that were kept had cost.
     """
 
@@ -76,9 +76,9 @@ class Experiment(Report, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Where they are kept; empty for nowhere."""
 
     @property
-    def partial(self) -> bool:
-        """Some cells were not played: it was called off, or the budget was spent."""
-        return len(self.cells) < self.planned
+    def complete(self) -> bool:
+        """All cells were played: it was not called off, and the budget was enough."""
+        return len(self.cells) == self.planned
 
     @property
     def rows(self) -> tuple[ExperimentRow, ...]:
@@ -119,7 +119,7 @@ async def experiment(
     written down as soon as it has ended, whole or not at all: an experiment that was killed
     goes on where it was, and has lost at most the cells that were being played.  A cell that
     was called off, or for which there was no budget left, says nothing of its model: it
-    is not kept, and makes the experiment `partial`.
+    is not kept, and the experiment is not `complete`.
 
     When this returns, raises or is cancelled, every subagent is closed.
 
@@ -247,8 +247,8 @@ class _Played:
 
     async def play(self, cell: ExperimentCell) -> None:
         """Play one cell, and write down what it came to."""
-        signal = self.options.get("switch") or self.options.get("signal")
-        signal = getattr(signal, "signal", signal)
+        switch, signal = self.options.get("switch"), self.options.get("signal")
+        signal = signal if switch is None else switch.signal
         error: TurnError | None = None if signal is None else signal.error
         patch = ""
         if error is None:
@@ -315,7 +315,7 @@ class _Played:
             return marks
         said = self.judge(cell, result)
         if inspect.isawaitable(said):
-            said = await cast("Awaitable[Any]", said)
+            said = await said
         if not isinstance(said, Mapping):
             said = {"good": said}
         for name, value in cast("Mapping[str, Any]", said).items():
@@ -358,7 +358,7 @@ def _summary(done: Experiment) -> bytes:
     said = {
         "planned": done.planned,
         "played": len(done.cells),
-        "partial": done.partial,
+        "complete": done.complete,
         "rows": done.rows,
     }
     return msgspec.json.format(msgspec.json.encode(said))

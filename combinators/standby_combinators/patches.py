@@ -80,7 +80,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_
     conflicts: tuple[str, ...] = ()
     """Of the files, those that did not fit, where git names them."""
     folder: str = ""
-    """Where the copy still is, if it is stuck."""
+    """Where the copy still is: if it is stuck, or could not be taken away."""
 
 
 class Record(msgspec.Struct, frozen=True):

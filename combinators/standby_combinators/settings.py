@@ -43,7 +43,7 @@ def settings_of(thing: object, name: str = "member", depth: int = 0) -> dict[str
     elif isinstance(thing, msgspec.Struct):
         parts = {each: getattr(thing, each) for each in thing.__struct_fields__}
     elif attrs.has(type(thing)):
-        fields = attrs.fields(type(thing))
+        fields: Any = attrs.fields(cast("Any", type(thing)))
         # What is made, and not given, is no setting.
         parts = {each.name: getattr(thing, each.name) for each in fields if each.init}
     elif callable(thing):

@@ -150,7 +150,7 @@ async def settle(
     if error is None:
         try:
             await copies.land(wanted)
-        except GitFailed as failure:
+        except (GitFailed, OSError) as failure:
             error = failure
     if error is not None:
         copies.keep(wanted, str(error))

@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import subprocess
 from pathlib import Path
 
 POEM = "".join(f"line {number}\n" for number in range(1, 21))
+
+
+GIT = shutil.which("git") or "git"
+"""The real one, whatever a test puts before it."""
+
+_BROKEN_GIT = """#!/bin/sh
+n=$(( $(cat "{folder}/count" 2>/dev/null || echo 0) + 1 ))
+echo $n > "{folder}/count"
+case "$(sed -n "${{n}}p" "{folder}/plan")" in
+    fail) echo "fatal: No space left on device" >&2; exit 128 ;;
+    after) {git} "$@"; echo "fatal: it broke afterwards" >&2; exit 128 ;;
+    die) kill -9 $$ ;;
+    *) exec {git} "$@" ;;
+esac
+"""
+
+
+def break_git(folder: Path, seed: int) -> str:
+    """A PATH whose git fails now and then, as `seed` says: before, after or in what it does."""
+    chance = random.Random(seed)
+    faults = chance.choices(["ok", "fail", "after", "die"], [30, 2, 2, 1], k=400)
+    folder.mkdir()
+    (folder / "plan").write_text("\n".join(faults))
+    program = folder / "git"
+    program.write_text(_BROKEN_GIT.format(folder=folder, git=GIT))
+    program.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 class Repo:
@@ -17,7 +46,7 @@ class Repo:
 
     def git(self, *arguments: str, cwd: Path | None = None) -> str:
         """What git says; it fails the test if git fails."""
-        command = ["git", "-c", "user.name=tester", "-c", "user.email=tester@localhost"]
+        command = [GIT, "-c", "user.name=tester", "-c", "user.email=tester@localhost"]
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         done = subprocess.run(
             [*command, *arguments],
@@ -40,6 +69,11 @@ class Repo:
     def read(self, name: str) -> str:
         """What a file in its work tree says."""
         return (self.path / name).read_text()
+
+    @property
+    def names(self) -> list[str]:
+        """Its files of text, at the top."""
+        return sorted(each.name for each in self.path.glob("*.txt"))
 
     def commit(self, message: str = "more") -> str:
         """Commit all there is."""

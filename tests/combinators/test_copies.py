@@ -28,9 +28,9 @@ from standby_combinators import (
 )
 from standby_combinators.durable import try_lock
 from standby_combinators.git import find_repository, one_writer
-from standby_combinators.patches import Landed
+from standby_combinators.patches import Landed, Patch
 
-from .repositories import POEM, Repo, edit, make_repo
+from .repositories import POEM, Repo, break_git, edit, make_repo
 
 pytestmark = pytest.mark.real
 
@@ -414,6 +414,46 @@ async def test_what_cannot_be_copied_is_refused_before_anything_begins(
     assert "vendor/inner" in await refusal(repo.path)
     assert inner.changes == []
     repo.check()
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, 3, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(4, 60))]
+)
+async def test_whenever_git_fails_no_change_is_lost_and_all_is_cleared_up_afterwards(
+    repo: Repo, house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    written: list[str] = []
+
+    async def writer(task: str, folder: Path = Path()) -> str:
+        said = await edit(task, folder)
+        written.append(task)
+        return said
+
+    tasks = ["a.txt = a", "poem.txt: line 3 -> three", "b.txt = b"]
+    patches: tuple[Patch, ...] = ()
+    with monkeypatch.context() as broken:
+        broken.setenv("PATH", break_git(tmp_path / "broken", seed))
+        try:
+            async with open_copies(repo.path) as copies:
+                done = await fan_out(writer, tasks, copies=copies)
+                patches = copies.patches
+                assert {step.status for step in done.steps} <= {"ok", "refused"}
+        except CannotCopy:
+            assert written == []
+    for each in patches:
+        assert each.state == "landed" or each.reason or each.state == "empty", (seed, each)
+        # What is said to be in the tree is there, whole; what is not, has not touched it.
+        if each.files == ("a.txt",):
+            assert (repo.path / "a.txt").exists() is (each.state == "landed"), (seed, each)
+    # Whoever opens copies next, with a git that works, finds what was left.
+    async with open_copies(repo.path) as copies:
+        assert not [each for each in copies.rescued if each.state == "stuck"], (seed, copies)
+    kept = "".join(each.read_text() for each in repo.patches)
+    for task in written:
+        text = task.replace(" -> ", " = ").partition(" = ")[2]
+        there = any(text in repo.read(name).splitlines() for name in repo.names)
+        assert there or f"+{text}\n" in kept, (seed, task, patches)
+    repo.check(house)
 
 
 # Cancellation.

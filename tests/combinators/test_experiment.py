@@ -85,7 +85,7 @@ async def test_every_model_plays_every_task_so_many_times_each_in_a_pool_of_its_
     assert [cell.key for cell in done.cells] == [
         (model, place, number) for model in ("m/a", "m/b") for place in (0, 1) for number in (1, 2)
     ]
-    assert (done.ok, done.partial, done.planned, done.resumed) == (True, False, 8, 0)
+    assert (done.ok, done.complete, done.planned, done.resumed) == (True, True, 8, 0)
     assert len(troupe.opened) == 8
     assert all(len(player.memory) == 1 for player in troupe.opened)
     assert (troupe.most_alive, troupe.alive) == (1, set())
@@ -136,7 +136,7 @@ async def test_a_cell_fails_alone_and_is_data(autojump_clock: trio.testing.MockC
         return await good(task, player)
 
     done = await experiment(SCOUT, ["break", "look"], spawn=FakeTroupe(answer).spawn)
-    assert (done.ok, done.partial) == (False, False)
+    assert (done.ok, done.complete) == (False, True)
     assert [cell.status for cell in done.cells] == ["crashed", "ok"]
     assert "it broke" in done.cells[0].error
     assert done.rows[0].rates == {"ok": (1, 2)}
@@ -147,14 +147,15 @@ async def test_a_cell_fails_alone_and_is_data(autojump_clock: trio.testing.MockC
 
 async def test_misuse_is_told_before_anything_is_played(tmp_path: Path) -> None:
     troupe = FakeTroupe(good)
-    for wrong in (
+    wrongs: tuple[dict[str, Any], ...] = (
         {"repetitions": 0},
         {"concurrency": 0},
         {"tasks": []},
         {"tasks": ["a", "a"]},
         {"changed": "mix"},
         {"models": ["a"], "model": "b"},
-    ):
+    )
+    for wrong in wrongs:
         said: dict[str, Any] = {"tasks": ["go"], **wrong}
         with pytest.raises(ValueError, match=r"."):
             await experiment(SCOUT, said.pop("tasks"), spawn=troupe.spawn, **said)
@@ -174,9 +175,9 @@ async def test_what_the_budget_does_not_pay_for_is_not_played_and_comes_next_tim
     tasks = [f"task {number}" for number in range(4)]
     budget = Budget(Limits(turns=2))
     done = await experiment(scout, tasks, folder=tmp_path, budget=budget)
-    assert (len(done.cells), done.partial, done.status) == (2, True, "budget")
+    assert (len(done.cells), done.complete, done.status) == (2, False, "budget")
     done = await experiment(scout, tasks, folder=tmp_path)
-    assert (len(done.cells), done.resumed, done.partial, done.ok) == (4, 2, False, True)
+    assert (len(done.cells), done.resumed, done.complete, done.ok) == (4, 2, True, True)
     assert (done.usage.turns, done.rows[0].usage.turns) == (2, 4)
 
 
@@ -187,24 +188,24 @@ async def test_what_the_budget_does_not_pay_for_is_not_played_and_comes_next_tim
 # say in which turn something happens, and not when.
 
 
-async def test_called_off_it_says_what_it_has_and_that_it_is_partial(tmp_path: Path) -> None:
+async def test_called_off_it_says_what_it_has_and_that_it_is_not_complete(tmp_path: Path) -> None:
     signal = Signal()
 
     async def answer(task: str, player: FakePlayer) -> str:
         if len(troupe.opened) == 2:
             signal.set("enough")
-        await trio.lowlevel.checkpoint()
+            await trio.sleep(60)
         return task
 
     troupe = FakeTroupe(answer)
     done = await experiment(
         SCOUT, "go", repetitions=4, folder=tmp_path, signal=signal, spawn=troupe.spawn
     )
-    assert (len(done.cells), done.partial, done.status) == (1, True, "aborted")
+    assert (len(done.cells), done.complete, done.status) == (1, False, "aborted")
     assert [step.status for step in done.steps] == ["ok", "aborted", "aborted", "aborted"]
     assert len(troupe.opened) == 2
     done = await experiment(SCOUT, "go", repetitions=4, folder=tmp_path, spawn=FakeTroupe().spawn)
-    assert (len(done.cells), done.resumed, done.partial) == (4, 1, False)
+    assert (len(done.cells), done.resumed, done.complete) == (4, 1, True)
     assert troupe.alive == set()
 
 
@@ -224,7 +225,7 @@ async def test_cancelled_in_any_turn_it_keeps_what_had_ended(tmp_path: Path, tur
     assert len(files(tmp_path, "cell.json")) == turn - 1
     assert files(tmp_path, "*.new") == []
     done = await experiment(SCOUT, "go", repetitions=6, folder=tmp_path, spawn=FakeTroupe().spawn)
-    assert (done.resumed, done.partial) == (turn - 1, False)
+    assert (done.resumed, done.complete) == (turn - 1, True)
 
 
 def files(folder: Path, pattern: str) -> list[Path]:
@@ -272,7 +273,7 @@ async def test_a_cell_says_what_it_was_and_the_summary_keeps_sums(tmp_path: Path
     cell = msgspec.json.decode(cells[0].read_bytes(), type=ExperimentCell)
     assert (cell.status, cell.settings["member.mind"]) == ("ok", "'Report.'")
     summary = msgspec.json.decode((tmp_path / "experiment.json").read_bytes())
-    assert (summary["planned"], summary["played"], summary["partial"]) == (2, 2, False)
+    assert (summary["planned"], summary["played"], summary["complete"]) == (2, 2, True)
     assert [row["usage"]["turns"] for row in summary["rows"]] == [1, 1]
 
 
