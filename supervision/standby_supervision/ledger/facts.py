@@ -229,7 +229,7 @@ SessionFact: TypeAlias = (
 
 Fact: TypeAlias = SessionFact | CapabilityObserved
 
-Record: TypeAlias = Callable[[Fact], Awaitable[None]]
+Record: TypeAlias = Callable[[Fact], Awaitable[object]]
 """Writes a fact down, and returns when it is durable.  Facts are kept in the order of
 the calls."""
 
