@@ -95,6 +95,19 @@ app.command(
         group_commands=Group("Teams", sort_key=0),
     )
 )
+app.command(
+    "standby.cli.doctor:doctor",
+    name="doctor",
+    help="Look at what is here for agents, and how a workspace is.",
+)
+RUNS = Group("Durable runs", sort_key=1)
+OF_RUNS = {
+    "runs": "List the durable runs of a folder, or show one.",
+    "resume": "Go on with a run: its program is started again, where it was.",
+    "respond": "Answer a question that a run waits for.",
+    "confirm": "Let steps be tried again whose end nobody recorded.",
+    "cancel": "End a run, wherever its program is.",
+}
 # By name: a command's module is imported when the command is called.
 for place, (team, text) in enumerate(TEAMS.items()):
     path = f"standby.cli.teams:{team.replace('-', '_')}"
@@ -110,6 +123,17 @@ app.command("standby.cli.agents:agents", name="agents")
 app.command("standby.cli.mcp:mcp", name="mcp")
 app.command("standby.cli.tree:tree", name="tree")
 app.command("standby.cli.export:export", name="export")
+LIVE = Group("Live agents", sort_key=2)
+OF_LIVE = {
+    "ps": "List the live agents of a folder.",
+    "stop": "End a live agent, all it has spawned, or its turn.",
+    "steer": "Put a word into a live agent's turn.",
+    "evict": "Drop agents that have ended from the list, ahead of time.",
+}
+for place, (command, text) in enumerate(OF_LIVE.items()):
+    app.command(f"standby.cli.live:{command}", name=command, help=text, group=LIVE, sort_key=place)
+for place, (command, text) in enumerate(OF_RUNS.items()):
+    app.command(f"standby.cli.runs:{command}", name=command, help=text, group=RUNS, sort_key=place)
 app.command(
     "standby.cli.local:app",
     name="local",
