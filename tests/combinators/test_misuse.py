@@ -313,7 +313,7 @@ async def test_a_function_of_the_users_that_raises_fails_its_team_which_keeps_it
 
 
 @pytest.mark.parametrize("function", ["show", "prepare"])
-@pytest.mark.parametrize("tokens", [None, 8])
+@pytest.mark.parametrize("tokens", [None, 60])
 async def test_a_reduction_whose_function_raises_shows_the_branches_it_was_given(
     autojump_clock: trio.testing.MockClock, function: str, tokens: int | None
 ) -> None:
