@@ -1,16 +1,17 @@
-"""Two regimes on one workflow: a team that remembers, and fresh eyes.
+"""Two regimes on one workflow: a team that remembers, and fresh eyes; and one who remembers alone.
 
 Prints:
 
-    workflow: 2 subagents, 6 turns, 36 tokens read
-    task: 6 subagents, 6 turns, 18 tokens read
+    workflow: 2 subagents, 6 turns, 36 tokens read, $0.0036
+    task: 6 subagents, 6 turns, 18 tokens read, $0.0018
+    as each says: 4 subagents, 6 turns, 27 tokens read, $0.0027
 """
 
 from __future__ import annotations
 
 import trio
 
-from standby import Agent, Lifetime, ScriptedSession, Usage, loop
+from standby import Agent, Lifetime, Price, ScriptedSession, Usage, loop
 from standby_actors.sessions.scripted import Reply
 
 
@@ -30,21 +31,29 @@ class Model:
 
 coder = Agent("coder", "Write it.")
 reviewer = Agent("reviewer", "Judge it.")
+prices = {"scripted": Price(input=100.0, output=0.0)}  # dollars for a million tokens
+
+
+async def show(regime: str, lifetime: Lifetime | None, reviewer: Agent) -> None:
+    done = await loop(
+        [coder, reviewer],
+        "write the parser",
+        max_iterations=3,
+        lifetime=lifetime,
+        model=Model(),
+        prices=prices,
+    )
+    spawned, usage = len({step.subagent for step in done.steps}), done.usage
+    print(
+        f"{regime}: {spawned} subagents, {usage.turns} turns,"
+        f" {usage.input_tokens} tokens read, ${usage.cost_usd:.4f}"
+    )
 
 
 async def main() -> None:
-    regimes: tuple[Lifetime, ...] = ("workflow", "task")
-    for lifetime in regimes:
-        done = await loop(
-            [coder, reviewer],
-            "write the parser",
-            max_iterations=3,
-            lifetime=lifetime,
-            model=Model(),
-        )
-        spawned = len({step.subagent for step in done.steps})
-        read = done.usage.input_tokens
-        print(f"{lifetime}: {spawned} subagents, {done.usage.turns} turns, {read} tokens read")
+    await show("workflow", "workflow", reviewer)
+    await show("task", "task", reviewer)
+    await show("as each says", None, Agent("reviewer", "Judge it.", lifetime="workflow"))
 
 
 if __name__ == "__main__":
