@@ -16,6 +16,10 @@ from .dimensions import Operation as Operation
 from .dimensions import Pending as Pending
 from .dimensions import Reuse as Reuse
 from .dimensions import Scope as Scope
+from .errors import NotReplaced as NotReplaced
+from .errors import RecordLost as RecordLost
+from .errors import SessionNotHere as SessionNotHere
+from .errors import SpawnBlocked as SpawnBlocked
 from .escalation import Escalation as Escalation
 from .escalation import SharedEscalation as SharedEscalation
 from .escalation import encode_escalation as encode_escalation
@@ -24,11 +28,7 @@ from .facts import Fact as Fact
 from .facts import Record as Record
 from .facts import decode_fact as decode_fact
 from .facts import encode_fact as encode_fact
-from .ledger import NotReplaced as NotReplaced
-from .ledger import RecordLost as RecordLost
 from .ledger import SessionLedger as SessionLedger
-from .ledger import SessionNotHere as SessionNotHere
-from .ledger import SpawnBlocked as SpawnBlocked
 from .names import TaskName as TaskName
 from .outcomes import CaptureReceipt as CaptureReceipt
 from .outcomes import Cleanup as Cleanup

@@ -25,7 +25,7 @@ from .slots import Ticket
 from .spec import SessionRef, SessionSpec
 
 if TYPE_CHECKING:
-    from .ledger import SessionLedger
+    from .cleaning import Cleaning
 
 R = TypeVar("R")
 
@@ -89,7 +89,7 @@ class Seat(Generic[R]):
     ticket: Ticket
     above: Seat[Any] | None
     """The one that it works for."""
-    _ledger: SessionLedger
+    _ledger: Cleaning
     last: Result | None = None
     """What its last turn came to."""
     windows: int = 0
@@ -181,7 +181,7 @@ class Seat(Generic[R]):
         return await self._ledger.supersede(self.ref, receipt, reason)
 
     async def close(self, receipt: CaptureReceipt[R]) -> Cleanup:
-        """Close it before its block is left; see :meth:`SessionLedger.close`."""
+        """Close it before its block is left; see :meth:`~.ledger.SessionLedger.close`."""
         return await self._ledger.close(self.ref, receipt)
 
     @contextmanager
