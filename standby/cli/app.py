@@ -124,14 +124,8 @@ app.command("standby.cli.mcp:mcp", name="mcp")
 app.command("standby.cli.tree:tree", name="tree")
 app.command("standby.cli.export:export", name="export")
 LIVE = Group("Live agents", sort_key=2)
-OF_LIVE = {
-    "ps": "List the live agents of a folder.",
-    "stop": "End a live agent, all it has spawned, or its turn.",
-    "steer": "Put a word into a live agent's turn.",
-    "evict": "Drop agents that have ended from the list, ahead of time.",
-}
-for place, (command, text) in enumerate(OF_LIVE.items()):
-    app.command(f"standby.cli.live:{command}", name=command, help=text, group=LIVE, sort_key=place)
+for place, command in enumerate(("ps", "stop", "steer", "evict")):
+    app.command(f"standby.cli.live:{command}", name=command, group=LIVE, sort_key=place)
 for place, (command, text) in enumerate(OF_RUNS.items()):
     app.command(f"standby.cli.runs:{command}", name=command, help=text, group=RUNS, sort_key=place)
 app.command(
