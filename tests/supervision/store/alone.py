@@ -238,7 +238,7 @@ def forked(where: str) -> dict[str, Any]:
             pid = os.fork()
             if pid == 0:
                 try:
-                    backend = store._backend
+                    backend = store._backend  # pyright: ignore[reportPrivateUsage] # no thread outlives a fork
                     try:
                         backend.apply([])
                         said = "written"

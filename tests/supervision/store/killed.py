@@ -94,7 +94,7 @@ def die_at(point: str, number: int) -> None:
         nonlocal done
         done += 1
         kill("before")
-        connection = self._connection
+        connection = self._connection  # pyright: ignore[reportPrivateUsage] # to see its statements
         assert connection is not None
         connection.set_trace_callback(statement)
         outcomes = apply(self, commands)
