@@ -77,6 +77,7 @@ TEAMS: dict[str, Callable[[], Team[Any]]] = {
     "review": lambda: Review(SCOUT, [CHOOSER, KEEPER]),
     "swarm": lambda: Swarm([SCOUT, KEEPER, WRITER], rounds=2),
     "interview": lambda: Interview(CHOOSER, ScriptedAsker(["left"])),
+    "leased": lambda: Leased(FanOut([SCOUT, KEEPER]), Claims(), ["here"]),
 }
 """Each around the same three, of which one remembers."""
 

@@ -194,6 +194,68 @@ async def test_what_is_in_no_commit_is_in_every_copy_and_can_be_refused(
     repo.check(house)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "diff.noprefix": "true",
+            "diff.mnemonicPrefix": "true",
+            "diff.external": "false",
+            "diff.renames": "copies",
+            "color.ui": "always",
+            "apply.whitespace": "error",
+            "core.whitespace": "tab-in-indent",
+            "core.quotePath": "false",
+            "core.pager": "false",
+            "status.showUntrackedFiles": "no",
+            "commit.gpgSign": "true",
+            "submodule.recurse": "true",
+        },
+        {"core.autocrlf": "true"},
+        {"core.autocrlf": "input", "core.safecrlf": "true", "index.version": "4"},
+        {"core.fileMode": "false", "core.splitIndex": "true", "core.untrackedCache": "true"},
+    ],
+    ids=["diffs", "autocrlf", "safecrlf", "index"],
+)
+async def test_whatever_the_user_has_set_for_git_changes_are_taken_and_landed(
+    repo: Repo, house: Path, settings: dict[str, str]
+) -> None:
+    for name, value in settings.items():
+        repo.git("config", name, value)
+    hook = repo.write(".git/hooks/post-checkout", "#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    repo.write("mine.txt", "mine\n")
+    async with open_copies(repo.path / "src") as copies:
+        tasks = ["../poem.txt: line 3 -> \tthree ", "a.py: A = 1 -> \tA = 2 ", "ü.txt = fresh "]
+        done = await fan_out(edit, tasks, copies=copies)
+    assert done.landed, done.patches
+    assert [each.files for each in done.patches] == [
+        ("poem.txt",),
+        ("src/a.py",),
+        ("src/ü.txt",),
+    ]
+    assert "\tthree " in repo.read("poem.txt").splitlines()
+    assert repo.read("src/a.py").splitlines() == ["\tA = 2 "]
+    assert repo.read("src/ü.txt").splitlines() == ["fresh "]
+    assert repo.read("mine.txt") == "mine\n"
+    repo.check(house)
+
+
+async def test_copies_of_a_work_tree_that_is_linked_land_in_that_one(
+    repo: Repo, house: Path, tmp_path: Path
+) -> None:
+    linked = tmp_path / "linked"
+    repo.git("worktree", "add", "--quiet", "-b", "other", str(linked))
+    done = await fan_out(edit, ["new.txt = fresh"], copies=linked)
+    assert done.landed
+    assert (linked / "new.txt").read_text() == "fresh\n"
+    assert repo.changes == []
+    # That of the user stays, and is the only one.
+    assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 2
+    repo.git("worktree", "remove", "--force", str(linked))
+    repo.check(house)
+
+
 async def test_a_member_that_commits_in_its_copy_has_changed_it_all_the_same(
     repo: Repo, house: Path
 ) -> None:

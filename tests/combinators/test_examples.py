@@ -27,7 +27,8 @@ def test_an_example_prints_what_it_says(example: Path, capsys: pytest.CaptureFix
 
 def test_every_combinator_has_an_example() -> None:
     combinators = {
-        "chain", "fallback", "fan_out", "hedge", "interview", "loop", "map_reduce",
-        "orchestrate", "race", "reduce", "retry", "review", "route", "swarm", "vote",
+        "chain", "copies", "experiment", "fallback", "fan_out", "hedge", "interview", "leases",
+        "loop", "map_reduce", "orchestrate", "race", "reduce", "retry", "review", "route", "swarm",
+        "vote",
     }  # fmt: skip
     assert combinators <= {example.stem for example in EXAMPLES}
