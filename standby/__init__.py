@@ -328,8 +328,24 @@ if TYPE_CHECKING:
     from standby_supervision.ledger import SupersededBy as SupersededBy
     from standby_supervision.ledger import Untrusted as Untrusted
     from standby_supervision.ledger import WindowOpen as WindowOpen
+    from standby_supervision.live import AgentAmbiguous as AgentAmbiguous
+    from standby_supervision.live import AgentAnswered as AgentAnswered
+    from standby_supervision.live import AgentFound as AgentFound
+    from standby_supervision.live import AgentKey as AgentKey
+    from standby_supervision.live import AgentMissing as AgentMissing
+    from standby_supervision.live import AgentRef as AgentRef
+    from standby_supervision.live import AgentsStopped as AgentsStopped
+    from standby_supervision.live import AgentView as AgentView
+    from standby_supervision.live import Dormant as Dormant
+    from standby_supervision.live import MailReceipt as MailReceipt
+    from standby_supervision.live import Rejected as Rejected
+    from standby_supervision.live import StoppedAgent as StoppedAgent
+    from standby_supervision.live import TurnInterrupted as TurnInterrupted
+    from standby_supervision.live import current_agent as current_agent
+    from standby_supervision.live import serve_workspace as serve_workspace
     from standby_supervision.runs import DamagedRun as DamagedRun
     from standby_supervision.runs import InDoubt as InDoubt
+    from standby_supervision.runs import NotDormant as NotDormant
     from standby_supervision.runs import Quarantined as Quarantined
     from standby_supervision.runs import Run as Run
     from standby_supervision.runs import RunError as RunError
@@ -362,6 +378,14 @@ if TYPE_CHECKING:
 _LATE = {
     "ActorFilter": ("standby_supervision.telemetry.logs", "ActorFilter"),
     "Agent": ("standby_actors", "Agent"),
+    "AgentAmbiguous": ("standby_supervision.live", "AgentAmbiguous"),
+    "AgentAnswered": ("standby_supervision.live", "AgentAnswered"),
+    "AgentFound": ("standby_supervision.live", "AgentFound"),
+    "AgentKey": ("standby_supervision.live", "AgentKey"),
+    "AgentMissing": ("standby_supervision.live", "AgentMissing"),
+    "AgentRef": ("standby_supervision.live", "AgentRef"),
+    "AgentView": ("standby_supervision.live", "AgentView"),
+    "AgentsStopped": ("standby_supervision.live", "AgentsStopped"),
     "AlreadyPresent": ("standby_supervision", "AlreadyPresent"),
     "AlreadyStarted": ("standby_supervision", "AlreadyStarted"),
     "Anchor": ("standby_supervision.ledger", "Anchor"),
@@ -417,6 +441,7 @@ _LATE = {
     "Counts": ("standby_supervision", "Counts"),
     "DamagedRun": ("standby_supervision.runs", "DamagedRun"),
     "Done": ("standby_supervision", "Done"),
+    "Dormant": ("standby_supervision.live", "Dormant"),
     "ErrorKind": ("standby_actors", "ErrorKind"),
     "Escalation": ("standby_supervision.ledger", "Escalation"),
     "Experiment": ("standby_combinators", "Experiment"),
@@ -453,6 +478,7 @@ _LATE = {
     "LocalModelError": ("standby_actors", "LocalModelError"),
     "Loop": ("standby_combinators", "Loop"),
     "Looped": ("standby_combinators", "Looped"),
+    "MailReceipt": ("standby_supervision.live", "MailReceipt"),
     "McpError": ("standby_actors", "McpError"),
     "McpServer": ("standby_actors", "McpServer"),
     "McpStartFailed": ("standby_actors", "McpStartFailed"),
@@ -468,6 +494,7 @@ _LATE = {
     "NoSuchAgent": ("standby_actors", "NoSuchAgent"),
     "NobodyBelow": ("standby_actors", "NobodyBelow"),
     "NotClosed": ("standby_supervision.ledger", "NotClosed"),
+    "NotDormant": ("standby_supervision.runs", "NotDormant"),
     "NotFound": ("standby_supervision", "NotFound"),
     "NotGranted": ("standby_combinators", "NotGranted"),
     "NotReplaced": ("standby_supervision.ledger", "NotReplaced"),
@@ -499,6 +526,7 @@ _LATE = {
     "RecordLost": ("standby_supervision.ledger", "RecordLost"),
     "Reduce": ("standby_combinators", "Reduce"),
     "Refused": ("standby_supervision", "Refused"),
+    "Rejected": ("standby_supervision.live", "Rejected"),
     "Report": ("standby_combinators", "Report"),
     "RepositoryState": ("standby_supervision.ledger", "RepositoryState"),
     "ReservationUsed": ("standby_supervision.ledger", "ReservationUsed"),
@@ -544,6 +572,7 @@ _LATE = {
     "Step": ("standby_combinators", "Step"),
     "StepFailed": ("standby_supervision.runs", "StepFailed"),
     "StopSwitch": ("standby_combinators", "StopSwitch"),
+    "StoppedAgent": ("standby_supervision.live", "StoppedAgent"),
     "Store": ("standby_supervision.store", "Store"),
     "StoreBusy": ("standby_supervision.store", "StoreBusy"),
     "StoreClosed": ("standby_supervision.store", "StoreClosed"),
@@ -578,6 +607,7 @@ _LATE = {
     "Tree": ("standby_supervision", "Tree"),
     "Turn": ("standby_actors", "Turn"),
     "TurnError": ("standby_actors", "TurnError"),
+    "TurnInterrupted": ("standby_supervision.live", "TurnInterrupted"),
     "UnknownAgent": ("standby_actors", "UnknownAgent"),
     "UnknownModel": ("standby_actors", "UnknownModel"),
     "UnknownTool": ("standby_actors", "UnknownTool"),
@@ -601,6 +631,7 @@ _LATE = {
     "chain": ("standby_combinators", "chain"),
     "check": ("standby_combinators", "check"),
     "child": ("standby_supervision", "child"),
+    "current_agent": ("standby_supervision.live", "current_agent"),
     "current_step": ("standby_supervision.runs", "current_step"),
     "decode_spec": ("standby_supervision", "decode_spec"),
     "default_model": ("standby_actors", "default_model"),
@@ -653,6 +684,7 @@ _LATE = {
     "run_sync": ("standby_actors", "run_sync"),
     "says_word": ("standby_actors", "says_word"),
     "serve_control": ("standby_supervision", "serve_control"),
+    "serve_workspace": ("standby_supervision.live", "serve_workspace"),
     "signal_below": ("standby_combinators", "signal_below"),
     "spawn": ("standby_actors", "spawn"),
     "stop_switch": ("standby_combinators", "stop_switch"),
@@ -673,6 +705,14 @@ __all__ = [
     "ActorFilter",
     "ActorStopped",
     "Agent",
+    "AgentAmbiguous",
+    "AgentAnswered",
+    "AgentFound",
+    "AgentKey",
+    "AgentMissing",
+    "AgentRef",
+    "AgentView",
+    "AgentsStopped",
     "AlreadyPresent",
     "AlreadyStarted",
     "Anchor",
@@ -731,6 +771,7 @@ __all__ = [
     "Crashed",
     "DamagedRun",
     "Done",
+    "Dormant",
     "Down",
     "ErrorKind",
     "Escalation",
@@ -776,6 +817,7 @@ __all__ = [
     "LocalModelError",
     "Loop",
     "Looped",
+    "MailReceipt",
     "MailboxFull",
     "McpError",
     "McpServer",
@@ -797,6 +839,7 @@ __all__ = [
     "NobodyBelow",
     "Normal",
     "NotClosed",
+    "NotDormant",
     "NotFound",
     "NotGranted",
     "NotReplaced",
@@ -830,6 +873,7 @@ __all__ = [
     "Reduce",
     "Ref",
     "Refused",
+    "Rejected",
     "Reply",
     "Report",
     "RepositoryState",
@@ -882,6 +926,7 @@ __all__ = [
     "Step",
     "StepFailed",
     "StopSwitch",
+    "StoppedAgent",
     "Store",
     "StoreBusy",
     "StoreClosed",
@@ -917,6 +962,7 @@ __all__ = [
     "Tree",
     "Turn",
     "TurnError",
+    "TurnInterrupted",
     "UnknownAgent",
     "UnknownModel",
     "UnknownTool",
@@ -941,6 +987,7 @@ __all__ = [
     "chain",
     "check",
     "child",
+    "current_agent",
     "current_step",
     "decode_spec",
     "default_model",
@@ -997,6 +1044,7 @@ __all__ = [
     "run_sync",
     "says_word",
     "serve_control",
+    "serve_workspace",
     "signal_below",
     "spawn",
     "stop_switch",

@@ -105,7 +105,7 @@ class Mail(msgspec.Struct, frozen=True):
 
 
 @define(eq=False)
-class Receipt:
+class MailReceipt:
     """What becomes of a word; it goes on changing until it is settled."""
 
     mail: Mail
@@ -135,7 +135,7 @@ class Receipt:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def settled(self) -> Receipt:
+    async def settled(self) -> MailReceipt:
         """Wait until it is consumed, expired or rejected.
 
         Cancelled, it has changed nothing.
@@ -144,7 +144,7 @@ class Receipt:
             await self._changed.wait()
         return self
 
-    async def injected(self) -> Receipt:
+    async def injected(self) -> MailReceipt:
         """Wait until it is in a turn, or settled."""
         while self.state == "accepted":
             await self._changed.wait()
@@ -183,7 +183,7 @@ class Inbox:
     """What waits for one agent; see the module."""
 
     name: str
-    waiting: dict[str, Receipt] = field(factory=dict)
+    waiting: dict[str, MailReceipt] = field(factory=dict)
     """In the order of their coming; those of a turn in flight too."""
     asked: dict[str, Slot] = field(factory=dict)
     """Who waits for an answer, by the question."""
@@ -199,9 +199,9 @@ class Inbox:
         there = sum(1 for each in self.waiting.values() if each.mail.lane == lane)
         return Rejected(self.name, "full") if there >= CAPACITY else None
 
-    def add(self, mail: Mail) -> Receipt:
+    def add(self, mail: Mail) -> MailReceipt:
         """Take a word."""
-        receipt = self.waiting[mail.id] = Receipt(mail, self.name)
+        receipt = self.waiting[mail.id] = MailReceipt(mail, self.name)
         return receipt
 
     def flush(self, put: Put, held: Held) -> list[MailFact]:

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ..store import StoreError
 from .facts import Lane, MailAccepted
 from .keys import AgentKey, meant
-from .mail import Mail, Receipt, Rejected, Slot, Why, new_id
+from .mail import Mail, MailReceipt, Rejected, Slot, Why, new_id
 from .recent import Recent
 from .registry import AgentView, Dormant, LiveAgent, LiveAgents, Terminal, me
 
@@ -26,14 +26,14 @@ NEAR = 5
 """Names that are shown of agents that may have been meant."""
 
 
-class Answered(msgspec.Struct, frozen=True, tag=True):
+class AgentAnswered(msgspec.Struct, frozen=True, tag=True):
     """What an agent has answered."""
 
     target: AgentKey
     text: str
 
 
-class Interrupted(msgspec.Struct, frozen=True, tag=True):
+class TurnInterrupted(msgspec.Struct, frozen=True, tag=True):
     """The turn in flight was cut; the agent is there, and so is all that it has spawned."""
 
     target: AgentKey
@@ -47,7 +47,7 @@ class StoppedAgent(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Stopped(msgspec.Struct, frozen=True, tag=True):
+class AgentsStopped(msgspec.Struct, frozen=True, tag=True):
     """All that have exited by it; the one that was meant is the first."""
 
     agents: tuple[StoppedAgent, ...]
@@ -68,7 +68,7 @@ class AgentRef:
         kept = self._live.recent.get(self.key)
         return kept.view() if kept is not None else _refusal(self._live, self.key)
 
-    async def steer(self, text: str, *, by: str | None = None) -> Receipt | Rejected:
+    async def steer(self, text: str, *, by: str | None = None) -> MailReceipt | Rejected:
         """Have it read a word before its turn goes on; between turns, in the next one.
 
         The word is on the disk once this returns, and reaches the agent once, in this
@@ -80,15 +80,15 @@ class AgentRef:
         """
         return (await _send(self._live, [self.key], "steer", text, by))[0]
 
-    async def follow_up(self, text: str, *, by: str | None = None) -> Receipt | Rejected:
+    async def follow_up(self, text: str, *, by: str | None = None) -> MailReceipt | Rejected:
         """Leave a word for when its turn is over; else as :meth:`steer`."""
         return (await _send(self._live, [self.key], "follow_up", text, by))[0]
 
-    async def tell(self, text: str, *, by: str | None = None) -> Receipt | Rejected:
+    async def tell(self, text: str, *, by: str | None = None) -> MailReceipt | Rejected:
         """Send it a message, to be read at the next seam of its turns; else as :meth:`steer`."""
         return (await _send(self._live, [self.key], "message", text, by))[0]
 
-    async def ask(self, text: str, *, by: str | None = None) -> Answered | Rejected:
+    async def ask(self, text: str, *, by: str | None = None) -> AgentAnswered | Rejected:
         """Send it a question, and wait for the answer.
 
         It answers by :meth:`reply`, or else by what the turn comes to that has read the
@@ -103,7 +103,7 @@ class AgentRef:
         slot = Slot()
         waits = live.asks.setdefault(sender, [])
         waits.append(self.key.name)
-        sent: Receipt | Rejected | None = None
+        sent: MailReceipt | Rejected | None = None
         try:
             sent = (await _send(live, [self.key], "message", text, sender, slot))[0]
             if isinstance(sent, Rejected):
@@ -113,37 +113,37 @@ class AgentRef:
             waits.remove(self.key.name)
             if not waits:
                 live.asks.pop(sender, None)
-            if isinstance(sent, Receipt) and sent.state == "accepted":
+            if isinstance(sent, MailReceipt) and sent.state == "accepted":
                 inbox = live.inboxes.get(self.key.name)
                 if inbox is not None:
                     for fact in inbox.refuse("expired", "exited", [sent.mail.id]):
                         live.note(fact)
         if slot.answer is None:
             return Rejected(self.key.name, slot.why or "exited")
-        return Answered(self.key, slot.answer)
+        return AgentAnswered(self.key, slot.answer)
 
     def reply(self, question: str, answer: str) -> bool:
         """Answer a question that it was asked; False if nobody waits for that answer."""
         entry = _entry(self._live, self.key)
         return isinstance(entry, LiveAgent) and entry.inbox.reply(question, answer)
 
-    def interrupt_turn(self) -> Interrupted | Rejected:
+    def interrupt_turn(self) -> TurnInterrupted | Rejected:
         """Cut its turn in flight, and nothing else: later turns are played."""
         entry = _entry(self._live, self.key)
         if isinstance(entry, Rejected):
             return entry
         if entry.subagent is None or not entry.subagent.interrupt():
             return Rejected(self.key.name, "idle")
-        return Interrupted(self.key)
+        return TurnInterrupted(self.key)
 
-    async def stop(self, why: str = "stopped") -> Stopped | Rejected:
+    async def stop(self, why: str = "stopped") -> AgentsStopped | Rejected:
         """End it, and wait until nothing of it is left; what it has spawned goes on.
 
         Twice is once, with the same answer.  Cancelled, it ends all the same.
         """
         return await _end(self._live, [self.key], "stopped", why)
 
-    async def stop_tree(self, why: str = "stopped") -> Stopped | Rejected:
+    async def stop_tree(self, why: str = "stopped") -> AgentsStopped | Rejected:
         """End it and all that it has spawned, side by side; says which those were."""
         below = [each.key for each in self._live.children(self.key.name)]
         return await _end(self._live, [self.key, *below], "stopped", why)
@@ -160,9 +160,21 @@ class AgentRef:
         return entry if isinstance(entry, Rejected) else Rejected(self.key.name, "not_dormant")
 
 
+def current_agent() -> AgentRef:
+    """The agent in whose turn this is called: by its function, or by a tool of its.
+
+    Raises:
+        LookupError: it is called in the turn of no live agent.
+    """
+    caller = me()
+    if caller is None or caller.runs is None:
+        raise LookupError("this is called in the turn of no live agent")
+    return AgentRef(caller.key, caller.runs)
+
+
 async def broadcast(
     live: LiveAgents, text: str, by: str | None = None
-) -> dict[str, Receipt | Rejected]:
+) -> dict[str, MailReceipt | Rejected]:
     """Tell all live agents of one run, the sender left out; what became of each."""
     sender = _sender(by)
     keys = [each.key for each in live.all() if each.key.name != sender and not each.is_ending]
@@ -229,12 +241,12 @@ async def _send(
     text: str,
     by: str | None,
     slot: Slot | None = None,
-) -> list[Receipt | Rejected]:
+) -> list[MailReceipt | Rejected]:
     """Send one word to each, recorded in one transaction."""
     sender = _sender(by)
-    sent: list[Receipt | Rejected] = []
+    sent: list[MailReceipt | Rejected] = []
     facts: list[MailAccepted] = []
-    to: list[tuple[int, LiveAgent, Receipt]] = []
+    to: list[tuple[int, LiveAgent, MailReceipt]] = []
     for key in keys:
         entry = _entry(live, key)
         refused = entry if isinstance(entry, Rejected) else entry.inbox.refusal(lane, text)
@@ -273,8 +285,8 @@ async def _recorded(live: LiveAgents, facts: Iterable[MailAccepted]) -> str:
 
 
 def _deliver(
-    live: LiveAgents, entry: LiveAgent, receipt: Receipt, problem: str
-) -> Receipt | Rejected:
+    live: LiveAgents, entry: LiveAgent, receipt: MailReceipt, problem: str
+) -> MailReceipt | Rejected:
     """Put a word that is recorded where its agent finds it."""
     name = entry.key.name
     if receipt.is_settled:
@@ -290,7 +302,7 @@ def _deliver(
     return receipt
 
 
-def _withdraw(live: LiveAgents, entry: LiveAgent, receipt: Receipt, why: Why) -> None:
+def _withdraw(live: LiveAgents, entry: LiveAgent, receipt: MailReceipt, why: Why) -> None:
     for fact in entry.inbox.refuse("rejected", why, [receipt.mail.id]):
         live.note(fact)
     entry.touch()
@@ -298,7 +310,7 @@ def _withdraw(live: LiveAgents, entry: LiveAgent, receipt: Receipt, why: Why) ->
 
 async def _end(
     live: LiveAgents, keys: Sequence[AgentKey], status: Terminal, why: str
-) -> Stopped | Rejected:
+) -> AgentsStopped | Rejected:
     """Have the end of each begin, side by side, and wait for all."""
     ending: list[LiveAgent] = []
     for key in keys:
@@ -314,20 +326,22 @@ async def _end(
         return _refusal(live, keys[0])
     for entry in ending:
         await entry.exited.wait()
-    return Stopped(tuple(StoppedAgent(entry.key, entry.status, entry.why) for entry in ending))
+    return AgentsStopped(
+        tuple(StoppedAgent(entry.key, entry.status, entry.why) for entry in ending)
+    )
 
 
 # ---- from a text to a ref
 
 
-class Found(msgspec.Struct, frozen=True, tag=True):
+class AgentFound(msgspec.Struct, frozen=True, tag=True):
     """The agent that was meant."""
 
     agent: AgentRef
     view: AgentView
 
 
-class Missing(msgspec.Struct, frozen=True, tag=True):
+class AgentMissing(msgspec.Struct, frozen=True, tag=True):
     """There is none."""
 
     text: str
@@ -339,7 +353,7 @@ class Missing(msgspec.Struct, frozen=True, tag=True):
         return f"no agent is called {self.text!r}{near}"
 
 
-class Ambiguous(msgspec.Struct, frozen=True, tag=True):
+class AgentAmbiguous(msgspec.Struct, frozen=True, tag=True):
     """There are several."""
 
     text: str
@@ -357,7 +371,7 @@ class NotOurs(msgspec.Struct, frozen=True, tag=True):
     workspace: str = ""
 
 
-Sought: TypeAlias = Found | Missing | Ambiguous
+Sought: TypeAlias = AgentFound | AgentMissing | AgentAmbiguous
 
 
 def find(workspace: str, runs: Iterable[LiveAgents], recent: Recent, text: str) -> Sought | NotOurs:
@@ -369,7 +383,7 @@ def find(workspace: str, runs: Iterable[LiveAgents], recent: Recent, text: str) 
     try:
         parts = meant(text)
     except ValueError:
-        return Missing(text[:100])
+        return AgentMissing(text[:100])
     other = NotOurs(text, parts.run, parts.workspace if parts.workspace != workspace else "")
     if other.workspace:
         return other
@@ -383,10 +397,10 @@ def find(workspace: str, runs: Iterable[LiveAgents], recent: Recent, text: str) 
         for name in (_by_name, _by_id, _by_definition):
             fit = [entry for entry in entries if name(entry) == parts.name]
             if len(fit) == 1 and fit[0].runs is not None:
-                return Found(AgentRef(fit[0].key, fit[0].runs), fit[0].view())
+                return AgentFound(AgentRef(fit[0].key, fit[0].runs), fit[0].view())
             if fit:
-                return Ambiguous(text, tuple(entry.key for entry in fit))
-    return Missing(text, tuple(entry.key.name for entry in live[:NEAR]))
+                return AgentAmbiguous(text, tuple(entry.key for entry in fit))
+    return AgentMissing(text, tuple(entry.key.name for entry in live[:NEAR]))
 
 
 def _by_name(entry: LiveAgent) -> str:

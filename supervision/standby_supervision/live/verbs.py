@@ -17,9 +17,9 @@ import trio
 
 from ..control import Control, Verb, serve_control
 from .facts import Lane
-from .mail import Receipt
+from .mail import MailReceipt
 from .recent import KEPT_SECONDS
-from .refs import Ambiguous, Found, Missing, Stopped
+from .refs import AgentAmbiguous, AgentFound, AgentMissing, AgentsStopped
 from .registry import AgentView
 
 WAIT_SECONDS = 8.0
@@ -179,7 +179,7 @@ class _Answers:
         stop = there.agent.stop_tree if asked.tree else there.agent.stop
         with trio.move_on_after(WAIT_SECONDS):
             stopped = await stop(asked.why)
-            if not isinstance(stopped, Stopped):
+            if not isinstance(stopped, AgentsStopped):
                 return Outcome("rejected", str(stopped), stopped.why)
             names = tuple(each.key.name for each in stopped.agents)
             said = ", ".join(f"{each.key.name} {each.status}" for each in stopped.agents)
@@ -193,7 +193,7 @@ class _Answers:
         ref = there.agent
         send = {"steer": ref.steer, "follow_up": ref.follow_up, "message": ref.tell}[asked.lane]
         sent = await send(asked.words, by=asked.by)
-        if not isinstance(sent, Receipt):
+        if not isinstance(sent, MailReceipt):
             return Outcome("rejected", str(sent), sent.why)
         held = sent.held.replace("_", " ")
         said = f"{ref.key.name}: {sent.state}" + (f" ({held})" if held else "")
@@ -227,20 +227,20 @@ class _Answers:
         # The same whether or not anything is there.
         return Outcome("workspace_denied", f"{what!r} is not of this workspace", "workspace_denied")
 
-    def _found(self, workspace: str, text: str, incarnation: int | None) -> Found | Outcome:
+    def _found(self, workspace: str, text: str, incarnation: int | None) -> AgentFound | Outcome:
         if self._is_other(workspace):
             return self._denied(text)
         there = self._workspace.find(text)
         match there:
-            case Found():
+            case AgentFound():
                 life = there.agent.key.incarnation
                 if incarnation is not None and incarnation != life:
                     why = f"{text}: life {incarnation} was meant, and it is life {life}"
                     return Outcome("rejected", why, "stale_incarnation")
                 return there
-            case Missing():
+            case AgentMissing():
                 return Outcome("missing", str(there), "unknown")
-            case Ambiguous():
+            case AgentAmbiguous():
                 names = tuple(str(key) for key in there.keys)
                 return Outcome("ambiguous", str(there), "ambiguous", names)
             case _:

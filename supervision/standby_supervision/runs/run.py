@@ -21,8 +21,7 @@ from standby_actors.ids import count_from
 from standby_actors.process.nursed import beside
 from standby_actors.subagent import spawn as spawn_subagent
 
-from ..live.mail import Receipt as MailReceipt
-from ..live.mail import Rejected
+from ..live.mail import MailReceipt, Rejected
 from ..live.refs import NotOurs, Sought, broadcast, find
 from ..live.registry import Dormant, LiveAgent, LiveAgents, me
 from ..store import Append, Fenced, Receipt, Store, StoreError

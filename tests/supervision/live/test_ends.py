@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from standby import Agent, TurnError
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_supervision.live.mail import Rejected
-from standby_supervision.live.refs import AgentRef, Found, Interrupted, Stopped
+from standby_supervision.live.refs import AgentFound, AgentRef, AgentsStopped, TurnInterrupted
 from standby_supervision.runs import NotDormant, Run, Workspace
 from standby_supervision.store import Store
 
@@ -25,7 +25,7 @@ from .minds import Minds, deaf, hanging
 
 def found(run: Run, name: str) -> AgentRef:
     there = run.find(name)
-    assert isinstance(there, Found), there
+    assert isinstance(there, AgentFound), there
     return there.agent
 
 
@@ -153,7 +153,7 @@ async def test_a_stop_while_it_opens_ends_the_opening(
         assert [each.status for each in workspace.agents()] == ["queued"]
         with trio.fail_after(1):
             stopped = await found(run, "deaf").stop()
-        assert isinstance(stopped, Stopped)
+        assert isinstance(stopped, AgentsStopped)
     assert results[0].status == "stopped"
 
 
@@ -372,14 +372,14 @@ async def test_a_turn_that_is_interrupted_leaves_what_runs_beside_it(
         nursery.start_soon(lambda: run.turn(helper, "b", name="helper"))
         nursery.start_soon(ask)
         await trio.sleep(1)
-        assert isinstance(found(run, "lead").interrupt_turn(), Interrupted)
+        assert isinstance(found(run, "lead").interrupt_turn(), TurnInterrupted)
         await trio.sleep(1)
         assert results[0].status == "stopped"
         assert {each.key.name for each in workspace.agents()} == {"helper", "lead"}
         assert found(run, "lead").interrupt_turn() == Rejected("lead", "idle")
         assert (await player.ask("c")).ok
         stopped = await found(run, "helper").stop()
-        assert isinstance(stopped, Stopped)
+        assert isinstance(stopped, AgentsStopped)
         assert [each.key.name for each in workspace.agents()] == ["lead"]
 
 
@@ -412,7 +412,7 @@ async def test_stop_tree_ends_all_below_and_says_whom(
         parents = {each.key.name: each.parent for each in workspace.agents()}
         assert parents == {"root": "", "other": "", "a0": "root", "a1": "root", "c0": "a1"}
         stopped = await found(run, "root").stop_tree()
-        assert isinstance(stopped, Stopped)
+        assert isinstance(stopped, AgentsStopped)
         assert [each.key.name for each in stopped.agents][:1] + sorted(
             each.key.name for each in stopped.agents[1:]
         ) == ["root", "a0", "a1", "c0"]

@@ -12,8 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from standby_actors.agent import Agent
-from standby_supervision.live.mail import CAPACITY, Receipt, Rejected
-from standby_supervision.live.refs import AgentRef, Answered, Found, Missing
+from standby_supervision.live.mail import CAPACITY, MailReceipt, Rejected
+from standby_supervision.live.refs import AgentAnswered, AgentFound, AgentMissing, AgentRef
 from standby_supervision.live.registry import me
 from standby_supervision.runs import Run, Workspace, open_workspace
 from standby_supervision.store import Store
@@ -24,11 +24,11 @@ from .minds import Reader, deaf, reader
 
 def found(run: Run, name: str) -> AgentRef:
     there = run.find(name)
-    assert isinstance(there, Found), there
+    assert isinstance(there, AgentFound), there
     return there.agent
 
 
-def now(receipt: Receipt) -> str:
+def now(receipt: MailReceipt) -> str:
     """Its state at this moment, which a type checker takes for the one before."""
     return receipt.state
 
@@ -48,7 +48,7 @@ async def test_a_steer_is_read_in_the_turn_and_consumed_with_it(clock: MockClock
     agent, minds = reader()
     async with in_turn(run, agent) as ref:
         receipt = await ref.steer("Be brief.", by="ann")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert (receipt.state, receipt.turn) == ("injected", 1)
     assert now(receipt) == "consumed"
     (session,) = minds.opened
@@ -60,7 +60,7 @@ async def test_a_follow_up_is_read_at_the_end_of_the_turn(clock: MockClock, run:
     agent, minds = reader()
     async with in_turn(run, agent) as ref:
         receipt = await ref.follow_up("And then?")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert now(receipt) == "injected"
         await trio.sleep(5)
         assert not minds.opened[0].read  # type: ignore[attr-defined] # a Reader
@@ -75,7 +75,9 @@ async def test_between_turns_words_wait_and_stand_before_the_next_task(
         await player.ask("a")
         ref = found(run, "worker")
         sent = [await ref.steer("one"), await ref.follow_up("two"), await ref.tell("three", by="b")]
-        assert [each.held for each in sent if isinstance(each, Receipt)] == ["between_turns"] * 3
+        assert [each.held for each in sent if isinstance(each, MailReceipt)] == [
+            "between_turns"
+        ] * 3
         await player.ask("b")
         await player.ask("c")
     assert minds.opened[0].asked == [
@@ -83,7 +85,7 @@ async def test_between_turns_words_wait_and_stand_before_the_next_task(
         "[steer] one\n[follow-up] two\n[message from b] three\n\nb",
         "c",
     ]
-    assert [each.state for each in sent if isinstance(each, Receipt)] == ["consumed"] * 3
+    assert [each.state for each in sent if isinstance(each, MailReceipt)] == ["consumed"] * 3
 
 
 async def test_what_cannot_be_put_into_a_turn_is_refused_or_waits(
@@ -96,7 +98,7 @@ async def test_what_cannot_be_put_into_a_turn_is_refused_or_waits(
         ref = found(run, "deaf")
         assert await ref.steer("now") == Rejected(ref.key.name, "not_steerable")
         receipt = await ref.tell("when you can")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert (receipt.state, receipt.held) == ("accepted", "not_steerable")
         await trio.sleep(20)
         await player.ask("b")
@@ -110,7 +112,7 @@ async def test_a_word_that_its_turn_has_not_read_waits_again(clock: MockClock, r
         nursery.start_soon(player.ask, "a")
         await trio.sleep(1.1)
         receipt = await found(run, "reader").steer("too late")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert now(receipt) == "injected"
         await trio.sleep(1)
         assert now(receipt) == "accepted"
@@ -137,7 +139,7 @@ async def test_each_state_of_a_target_has_an_answer_of_its_own(
         raise ValueError("no")
 
     def kind(answer: Any) -> tuple[str, ...]:
-        if isinstance(answer, Receipt):
+        if isinstance(answer, MailReceipt):
             return (answer.state, answer.held)
         return (type(answer).__name__, getattr(answer, "why", ""))
 
@@ -172,7 +174,7 @@ async def test_each_state_of_a_target_has_an_answer_of_its_own(
         ("accepted", "parked"),
         ("Rejected", "dormant"),
         ("Rejected", "exited"),
-        ("Missing", ""),
+        ("AgentMissing", ""),
         ("Rejected", "other_run"),
         ("WorkspaceDenied", ""),
     ]
@@ -187,7 +189,7 @@ async def test_what_was_sent_before_the_session_was_open_is_read_once(
     minds.open_seconds = 5
     async with in_turn(run, agent) as ref:
         receipt = await ref.tell("early")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert now(receipt) == "accepted"
     assert now(receipt) == "consumed"
     assert [task.count("early") for task in minds.opened[0].asked] == [1]
@@ -199,9 +201,9 @@ async def test_a_lane_that_is_full_says_so_and_the_others_take(clock: MockClock,
         await player.ask("a")
         ref = found(run, "w")
         for _ in range(CAPACITY):
-            assert isinstance(await ref.tell("x"), Receipt)
+            assert isinstance(await ref.tell("x"), MailReceipt)
         assert await ref.tell("x") == Rejected("w", "full")
-        assert isinstance(await ref.steer("x"), Receipt)
+        assert isinstance(await ref.steer("x"), MailReceipt)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 100_001])
@@ -225,7 +227,7 @@ async def test_mail_outlives_a_life_and_is_read_by_the_next_of_its_name(
         await player.ask("b")
         assert found(run, "w").key.incarnation == 2
         assert await old.tell("x") == Rejected("w", "stale_incarnation")
-    assert isinstance(receipt, Receipt)
+    assert isinstance(receipt, MailReceipt)
     assert now(receipt) == "consumed"
     assert minds.opened[1].asked == ["[message] for whoever comes\n\nb"]
 
@@ -237,7 +239,7 @@ async def test_mail_of_an_agent_without_a_name_is_refused_with_its_exit(
     async with run.spawn(agent) as player:
         await player.ask("a")
         receipt = await found(run, "deaf").tell("x")
-    assert isinstance(receipt, Receipt)
+    assert isinstance(receipt, MailReceipt)
     assert (receipt.state, receipt.why) == ("rejected", "exited")
 
 
@@ -273,7 +275,7 @@ async def test_what_waits_when_a_run_is_over_has_expired(
     async with workspace.open_run(id="r") as run, run.spawn(agent, name="w") as player:
         await player.ask("a")
         receipt = await found(run, "w").tell("x")
-    assert isinstance(receipt, Receipt)
+    assert isinstance(receipt, MailReceipt)
     assert now(receipt) == "expired"
     assert await receipt.settled() is receipt
 
@@ -304,7 +306,7 @@ async def test_a_broadcast_reaches_its_own_run_only(clock: MockClock, workspace:
 async def test_a_question_is_answered_by_the_turn_that_read_it(clock: MockClock, run: Run) -> None:
     agent, _ = reader()
     async with in_turn(run, agent, "the work") as ref:
-        assert await ref.ask("How far are you?", by="b") == Answered(ref.key, "done the work")
+        assert await ref.ask("How far are you?", by="b") == AgentAnswered(ref.key, "done the work")
 
 
 async def test_a_question_is_answered_by_a_reply_at_once(clock: MockClock, run: Run) -> None:
@@ -322,7 +324,7 @@ async def test_a_question_is_answered_by_a_reply_at_once(clock: MockClock, run: 
 
     async with in_turn(run, Agent("answers", answers)) as ref:
         began = trio.current_time()
-        assert await ref.ask("How far?", by="b") == Answered(ref.key, "half")
+        assert await ref.ask("How far?", by="b") == AgentAnswered(ref.key, "half")
         heard.append(trio.current_time() - began)
     assert heard == [2.5]
 
@@ -402,7 +404,7 @@ async def test_a_parked_agent_gets_its_words_when_it_goes_on(
         (view,) = workspace.agents()
         assert (view.status, view.question) == ("waiting", "q")
         receipt = await found(run, "w").tell("x")
-        assert isinstance(receipt, Receipt)
+        assert isinstance(receipt, MailReceipt)
         assert receipt.held == "parked"
         assert await workspace.respond("r", "q", "yes")
         await trio.sleep(1)
@@ -423,5 +425,5 @@ async def test_what_the_store_does_not_take_is_not_accepted(
         refused = await ref.tell("x")
         assert isinstance(refused, Rejected)
         assert refused.why == "unrecorded"
-        assert not isinstance(run.find("reader"), Missing)
+        assert not isinstance(run.find("reader"), AgentMissing)
         store._is_closing = False

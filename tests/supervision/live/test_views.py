@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from standby import Agent
 from standby_actors.sessions.scripted import Reply
 from standby_supervision.live.mail import Rejected
-from standby_supervision.live.refs import AgentRef, Ambiguous, Found, Missing
+from standby_supervision.live.refs import AgentAmbiguous, AgentFound, AgentMissing, AgentRef
 from standby_supervision.live.registry import LiveAgents
 from standby_supervision.runs import Run, Workspace, WorkspaceDenied, open_workspace
 from standby_supervision.store import Store
@@ -26,7 +26,7 @@ from .minds import ONE_OF_EACH, Minds, Worker, deaf
 
 def found(run: Run, name: str) -> AgentRef:
     there = run.find(name)
-    assert isinstance(there, Found), there
+    assert isinstance(there, AgentFound), there
     return there.agent
 
 
@@ -82,13 +82,13 @@ async def test_what_has_ended_is_kept_for_ten_minutes_and_no_longer(
     await run.turn(agent, "a")
     ended = trio.current_time()
     assert workspace.agents() == []
-    assert isinstance(run.find("deaf"), Found)
+    assert isinstance(run.find("deaf"), AgentFound)
     await trio.sleep_until(ended + 600)
     assert workspace.evict() == 0  # not older than that yet
     assert len(workspace.recent_agents()) == 1
     await trio.sleep(1)
     assert workspace.recent_agents() == []  # nobody had to look
-    assert isinstance(run.find("deaf"), Missing)
+    assert isinstance(run.find("deaf"), AgentMissing)
 
 
 async def test_what_lives_is_never_evicted(
@@ -115,18 +115,18 @@ async def test_a_name_may_be_missing_or_mean_several(
         for player in (a, b, c):
             await player.ask("x")
         missing = workspace.find("three")
-        assert isinstance(missing, Missing)
+        assert isinstance(missing, AgentMissing)
         assert str(missing) == "no agent is called 'three'; there are: one, two, one"
         several = workspace.find("one")
-        assert isinstance(several, Ambiguous)
+        assert isinstance(several, AgentAmbiguous)
         assert str(several) == "'one' may be r/one or s/one"
-        assert isinstance(workspace.find("deaf"), Ambiguous)
+        assert isinstance(workspace.find("deaf"), AgentAmbiguous)
         for text in ("r/one", f"{workspace.path}:r/one", "two", a.id):
-            assert isinstance(workspace.find(text), Found), text
-        assert isinstance(run.find("one"), Found)
+            assert isinstance(workspace.find(text), AgentFound), text
+        assert isinstance(run.find("one"), AgentFound)
         assert run.find("s/one") == Rejected("s/one", "other_run")
         for text in ("", "x" * 500):
-            assert isinstance(workspace.find(text), Missing)
+            assert isinstance(workspace.find(text), AgentMissing)
 
 
 async def test_one_workspace_reaches_nothing_of_another(
