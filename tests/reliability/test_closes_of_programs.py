@@ -247,6 +247,7 @@ def interrupted(url: str, case: Case, home: Path, wait: float) -> float:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+DEEP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 FIVE = ("speaks", "has a child", "speaks", "has a child", "speaks")
 CASES = [
     *(
@@ -267,7 +268,8 @@ CASES = [
         pytest.param(
             Case(NATIVE, (each,)),
             1,
-            marks=pytest.mark.clis,
+            # To them these two are as Ctrl-C is.
+            marks=[pytest.mark.clis, *[pytest.mark.deep] * (each in DEEP_SIGNALS)],
             id=f"real ones, {each.name}",
         )
         for each in SIGNALS
