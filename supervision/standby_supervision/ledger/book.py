@@ -67,6 +67,8 @@ class Book:
         self._seats: dict[TaskName, Seat[Any]] = {}
         self._reserved: dict[TaskName, Reservation[Any]] = {}
         self._superseded: dict[TaskName, SupersededBy] = {}
+        self._due: dict[TaskName, None] = {}
+        """What the gate looks at, the longest due first."""
         self._is_lost = False
 
     # ---- what it holds
@@ -126,7 +128,12 @@ class Book:
         if isinstance(fact, CapabilityObserved):
             self._targets[fact.target] = fact.level
         else:
-            self._sessions[fact.name] = step(self._sessions.get(fact.name), fact)
+            row = step(self._sessions.get(fact.name), fact)
+            self._sessions[fact.name] = row
+            if row.is_due:
+                self._due[row.name] = None
+            else:
+                self._due.pop(row.name, None)
 
     async def note(
         self,

@@ -190,7 +190,7 @@ class Cleaning(Book):
         """
         closed: list[TaskName] = []
         await trio.lowlevel.checkpoint()
-        for seat in list(self._seats.values()):
+        for seat in [self._seats[name] for name in self._due if name in self._seats]:
             step_ = self._gate_step(seat)
             if isinstance(step_, Capture) and await self._capture_last(seat):
                 step_ = self._gate_step(seat)

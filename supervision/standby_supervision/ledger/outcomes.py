@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
@@ -43,13 +43,14 @@ class _Minted:
         if by is not _MINT:
             raise ForgedReceipt(type(self).__name__)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.__copy__ = cls.__deepcopy__ = cls.__reduce__ = _one_of_a_kind  # type: ignore[attr-defined, method-assign, assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    def __copy__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is one of a kind")
 
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is one of a kind")
 
-def _one_of_a_kind(self: object, *_: object) -> object:
-    raise TypeError(f"a {type(self).__name__} is one of a kind")
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is one of a kind")
 
 
 class CaptureReceipt(_Minted, Generic[R]):
