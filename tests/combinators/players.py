@@ -11,7 +11,7 @@ import trio
 from attrs import define, field
 
 from standby_actors.agent import Agent, Lifetime
-from standby_actors.result import Result, succeeded
+from standby_actors.result import Result, failed, succeeded
 from standby_actors.usage import NOTHING, Usage
 
 Answer = Callable[[str, "FakePlayer"], Awaitable[str | Result]]
@@ -29,17 +29,32 @@ class FakePlayer:
     working: bool = False
     usage: Usage = NOTHING
     """What was billed: a token as soon as it is asked, and its time when it ends."""
+    is_stopped: bool = False
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    """The turn in flight, or the next one."""
+
+    def stop(self) -> None:
+        """Cut the turn in flight, and every later one."""
+        self.is_stopped = True
+        self.scope.cancel()
 
     async def ask(self, task: str, /) -> Result:
         assert not self.working, f"{self.id} was asked while it worked"
         self.working = True
         began, before = trio.current_time(), self.usage
         self.usage = before.accumulate(Usage(turns=1, output_tokens=1))
+        said: str | Result = failed(self.agent.name, "stopped")
         try:
             self.memory.append(task)
-            said = await self.answer(task, self)
+            with self.scope:
+                if self.is_stopped:
+                    await trio.lowlevel.checkpoint()
+                said = await self.answer(task, self)
         finally:
             self.working = False
+            if not self.is_stopped:
+                # A scope is entered once.
+                self.scope = trio.CancelScope()
             busy = Usage(busy_seconds=trio.current_time() - began)
             self.usage = self.usage.accumulate(busy)
         spent = self.usage.delta(before)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,14 +13,23 @@ import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import standby_combinators
 from standby_actors.agent import Agent
 from standby_actors.result import Result, failed
 from standby_combinators import (
+    Answer,
+    Board,
     Chain,
+    Claims,
     Fallback,
     FanOut,
     Hedge,
+    Interview,
+    Leased,
     Loop,
+    Orchestra,
+    Planning,
+    Question,
     Race,
     Reduce,
     Report,
@@ -26,13 +37,15 @@ from standby_combinators import (
     Review,
     Route,
     Signal,
+    Stage,
     Swarm,
     Team,
     Vote,
+    stop_switch,
 )
 
 from .players import FakePlayer, FakeTroupe
-from .teams import NO_WAIT, Played
+from .teams import ELSEWHERE, NO_WAIT, Played
 
 KINDS = ("good", "fails", "raises", "mute")
 
@@ -53,6 +66,26 @@ def agent(kind: str, seconds: int, lifetime: Any) -> Agent:
 AGENTS = st.builds(
     agent, st.sampled_from(KINDS), st.integers(1, 4), st.sampled_from([None, "workflow"])
 )
+
+
+class Always:
+    """Answers every question with the same, however often it is played."""
+
+    async def ask(self, question: Question) -> Answer | None:
+        return Answer(question.text, "this")
+
+
+class Talkers(Team[Any]):
+    """A swarm that runs free, with a new board for each play."""
+
+    name = "talkers"
+
+    def __init__(self, members: list[Any]) -> None:
+        self.members = members
+
+    async def play(self, task: str, stage: Stage, /) -> Any:
+        swarm = Swarm(self.members, rounds=2, board=Board(), free_running=True)
+        return await swarm.play(task, stage)
 
 
 def nests(members: st.SearchStrategy[Any]) -> st.SearchStrategy[Team[Any]]:
@@ -77,6 +110,13 @@ def nests(members: st.SearchStrategy[Any]) -> st.SearchStrategy[Team[Any]]:
         st.builds(lambda one, other: Review(one, other, max_rounds=2), members, members),
         st.builds(lambda one, other: Route(one, [other]), members, members),
         st.builds(lambda some, rounds: Swarm(some, rounds=rounds), few, st.integers(1, 2)),
+        st.builds(Talkers, few),
+        st.builds(lambda some: FanOut(some, first=True), few),
+        st.builds(lambda one: FanOut(one, split=lambda task: [task, "other"]), members),
+        st.builds(lambda one, other: Orchestra(one, [other], reducer=one), members, members),
+        st.builds(lambda one, other: Planning(one, [other]), members, members),
+        st.builds(lambda one: Interview(one, Always(), max_questions=2), members),
+        st.builds(lambda one: Leased(one, Claims(), ["a"]), members),
     )
 
 
@@ -97,7 +137,18 @@ async def by_name(task: str, player: FakePlayer) -> str | Result:
         case "mute":
             return ""
         case _:
-            return f"VOTE: {len(task) % 2}"
+            return said_to(task)
+
+
+def said_to(task: str) -> str:
+    """What a good one answers: whoever plans, asks or routes has to say more than a vote."""
+    if "JSON array" in task:
+        # A plan for whoever it lists first.
+        name = task.partition("\n- ")[2].partition("\n")[0].partition(":")[0]
+        return json.dumps([{"agent": name, "task": "go on"}])
+    if "Find out what" in task:
+        return '{"question": "Which?", "options": ["this", "that"]}'
+    return f"VOTE: {len(task) % 2}"
 
 
 def on_trio(test: Callable[[], Awaitable[None]]) -> None:
@@ -225,3 +276,55 @@ def test_any_team_can_be_called_off_or_cancelled_at_any_moment(
         assert played.report is not None or cancels
 
     on_trio(test)
+
+
+@QUICK
+@given(st.lists(AGENTS, min_size=1, max_size=4), st.integers(1, 4))
+def test_a_swarm_of_one_round_without_a_board_is_a_fan_out(
+    members: list[Agent], width: int
+) -> None:
+    async def test() -> None:
+        swarm = await play(Swarm(members, rounds=1, concurrency=width))
+        fan = await play(FanOut(members, concurrency=width))
+        assert [shown(step) for step in swarm.steps] == [shown(step) for step in fan.steps]
+        assert swarm.ok == fan.ok
+        assert swarm.usage.turns == fan.usage.turns
+
+    on_trio(test)
+
+
+@QUICK
+@given(TEAMS, TEAMS, st.floats(0.1, 8), st.integers(0, 20))
+def test_whoever_is_stopped_leaves_the_branch_beside_it_as_it_was(
+    team: Team[Any], other: Team[Any], moment: float, which: int
+) -> None:
+    async def test() -> None:
+        alone = await play(FanOut([team]))
+        beside = Played(FanOut([other]), FakeTroupe(by_name))
+        await beside.run("go")
+        theirs = {player.agent.mind for player in beside.troupe.opened}
+        switch, troupe = stop_switch(), FakeTroupe(by_name)
+        played = Played(FanOut([team, other]), troupe, switch=switch)
+        async with trio.open_nursery() as nursery:
+
+            async def stop() -> None:
+                await trio.sleep(moment)
+                there = [each.id for each in troupe.opened if each.agent.mind in theirs]
+                there = [each for each in there if each in switch.ids]
+                if there:
+                    await switch.one(there[which % len(there)])
+
+            nursery.start_soon(stop)
+            report = await played.run("go")
+            nursery.cancel_scope.cancel()
+        played.check()
+        assert shown(report.steps[0]) == shown(alone.steps[0])
+
+    on_trio(test)
+
+
+def test_every_combinator_is_drawn() -> None:
+    source = inspect.getsource(nests)
+    for name, each in vars(standby_combinators).items():
+        if inspect.isclass(each) and issubclass(each, Team) and each is not Team:
+            assert name in ELSEWHERE or name in source, f"{name} is in no random team"
