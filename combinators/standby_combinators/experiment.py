@@ -16,6 +16,8 @@ import msgspec
 import trio
 from attrs import define, field
 
+from standby_actors.failure import described
+from standby_actors.models import ModelError
 from standby_actors.opening import Model
 from standby_actors.result import Result, TurnError, crash_of, failed, succeeded
 from standby_actors.usage import Usage
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 Judge: TypeAlias = Callable[[ExperimentCell, Result], Any]
 """What a cell came to, as you see it: a bool, or numbers and bools by name.  It may be async."""
 
+_WRITE_SECONDS = 30.0
 _NO_DATA = frozenset({"aborted", "cancelled", "stopped", "not_started", "budget"})
-"""How a cell ends that says nothing of its model: it is played again the next time."""
+_NO_FAULT = frozenset({"provider", "rate_limited", "start_failed", "workspace_denied"})
+"""How a cell ends that says nothing of its model, or why: it is played again the next time."""
 _MARKS = ("converged", "approved", "decided", "passed", "submitted", "landed")
 """What a Report may say besides `ok`."""
 
@@ -118,8 +122,8 @@ async def experiment(
     Each cell has a pool, and so subagents, of its own, and fails alone. With a `folder` it is
     written down as soon as it has ended, whole or not at all: an experiment that was killed
     goes on where it was, and has lost at most the cells that were being played.  A cell that
-    was called off, or for which there was no budget left, says nothing of its model: it
-    is not kept, and the experiment is not `complete`.
+    was called off, for which there was no budget left, or whose provider could not be asked,
+    says nothing of its model: it is not kept, and the experiment is not `complete`.
 
     When this returns, raises or is cancelled, every subagent is closed.
 
@@ -129,6 +133,7 @@ async def experiment(
         models: their names, or opened ones by a name; none for whatever the member says.
         repetitions: of each task with each model, at least 1.
         judge: says of a cell and its Result what is to be counted besides: a bool is `good`.
+            One that fails loses nothing: the cell is not `judged`.
         folder: where cells are kept, a folder each, with its transcripts; None for nowhere.
         changed: what to do with cells that were played with other settings: refuse, or
             play them again, and keep the old ones beside.
@@ -259,19 +264,26 @@ class _Played:
             except Exception as broken:
                 took = trio.current_time() - began
                 usage = Usage(wall_seconds=took, busy_seconds=took)
-                result = failed(name_of(self.who), crash_of(_first(broken)), usage=usage)
+                result = failed(name_of(self.who), _why(_first(broken)), usage=usage)
             self.fresh.add(id(result))
         else:
             result = failed(name_of(self.who), error)
-        if result.status in _NO_DATA:
+        no_fault = result.error is not None and result.error.kind in _NO_FAULT
+        if result.status in _NO_DATA or no_fault:
             self.undone.append(result)
             return
-        marks = await self._marks(cell, result)
+        error = result.error
+        try:
+            marks = await self._marks(cell, result)
+        # Not to lose a cell that is paid for: what its judge is worth is another question.
+        except Exception as broken:
+            marks = {"ok": result.ok, "judged": False}
+            error = TurnError("crash", f"its judge failed: {described(broken)}")
         settings = self._settings(cell)
         done = msgspec.structs.replace(
             cell,
             status=result.status,
-            error="" if result.error is None else str(result.error),
+            error="" if error is None else str(error),
             output=result.output,
             usage=result.usage,
             marks=marks,
@@ -283,7 +295,7 @@ class _Played:
             file = self._file(cell)
             file.parent.mkdir(parents=True, exist_ok=True)
             # It has been paid for: a cancellation that comes now does not lose it.
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(_WRITE_SECONDS, shield=True):
                 await write_through(file, msgspec.json.format(msgspec.json.encode(done)))
         self.kept[cell.key] = done
         self.results[cell.key] = result
@@ -366,6 +378,12 @@ def _summary(done: Experiment) -> bytes:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:40]
+
+
+def _why(error: BaseException) -> TurnError:
+    if isinstance(error, ModelError):
+        return TurnError("provider", str(error)).with_cause(error)
+    return crash_of(error)
 
 
 def _first(error: BaseException) -> BaseException:

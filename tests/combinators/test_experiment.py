@@ -14,14 +14,14 @@ import trio
 import trio.testing
 
 from standby import Agent, Budget, Limits, Loop, Signal
-from standby_actors.result import Result
+from standby_actors.result import Result, TurnError
 from standby_combinators import Experiment, SettingsChanged, experiment
 from standby_combinators.intervals import student, t_quantile, wilson
 from standby_combinators.measured import ExperimentCell, mean_text, rate_text, row_of
 
 from .players import FakePlayer, FakeTroupe
 from .repositories import edit, make_repo
-from .teams import SCOUT, good
+from .teams import SCOUT, good, says
 
 # Intervals, against printed tables.
 
@@ -140,9 +140,31 @@ async def test_a_cell_fails_alone_and_is_data(autojump_clock: trio.testing.MockC
     assert [cell.status for cell in done.cells] == ["crashed", "ok"]
     assert "it broke" in done.cells[0].error
     assert done.rows[0].rates == {"ok": (1, 2)}
-    # Without a model to ask, each cell says so; nothing is raised.
+
+
+async def test_what_is_no_fault_of_a_model_is_no_data_of_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     nobody = await experiment(Agent("a", "Say it."), "go", models=["no-such/model"])
-    assert [cell.status for cell in nobody.cells] == ["crashed"]
+    assert (nobody.cells, nobody.complete, nobody.planned) == ((), False, 1)
+    assert nobody.status == "failed"
+    assert "no-such" in str(nobody.error)
+    busy = says(TurnError("rate_limited", "later", True))
+    done = await experiment(SCOUT, "go", spawn=FakeTroupe(busy).spawn)
+    assert (done.cells, done.complete) == ((), False)
+
+
+async def test_a_judge_that_fails_loses_no_cell(autojump_clock: trio.testing.MockClock) -> None:
+    def judge(cell: ExperimentCell, result: Result) -> object:
+        if cell.repetition == 1:
+            raise KeyError("what is right?")
+        return "good"
+
+    done = await experiment(SCOUT, "go", repetitions=2, judge=judge, spawn=FakeTroupe(good).spawn)
+    assert [cell.marks for cell in done.cells] == [{"ok": True, "judged": False}] * 2
+    assert "what is right?" in done.cells[0].error
+    assert "bools and numbers" in done.cells[1].error
+    assert (done.ok, done.complete) == (True, True)
 
 
 async def test_misuse_is_told_before_anything_is_played(tmp_path: Path) -> None:
