@@ -125,8 +125,13 @@ CALLS: dict[str, Callable[..., Awaitable[Result]]] = {
 }
 """Functions that are more than a class which is asked; the others are that and no more."""
 
-ELSEWHERE = {"Check": "test_check.py", "InCopy": "test_copies.py", "in_copy": "test_copies.py"}
-"""Combinators that run programs, which takes real time: in no table, and where they are tested."""
+ELSEWHERE = {
+    "Check": "test_check.py",
+    "InCopy": "test_copies.py",
+    "in_copy": "test_copies.py",
+    "experiment": "test_experiment.py",
+}
+"""What runs programs or whole teams, which takes real time: in no table; where it is tested."""
 
 SECONDS = {"scout": 1.0, "keeper": 1.1, "writer": 1.2}
 """No two answer at the same time, so that it is never chance who is first."""
