@@ -12,7 +12,7 @@ import trio
 from attrs import define, field
 
 from standby_actors import Agent, Subagent
-from standby_actors.result import ChatMessage
+from standby_actors.result import ChatMessage, ToolCall
 from standby_actors.session import MessageEnded, SessionEvent, Steered, ToolEnded
 
 from ..store import Receipt as Written
@@ -54,8 +54,8 @@ class AgentView(msgspec.Struct, frozen=True, gc=False):
     turns: int
     requests: int
     max_requests: int | None
-    tools: tuple[tuple[str, str], ...]
-    """Those at work now: the id of the call, and what it does."""
+    calls: tuple[ToolCall, ...]
+    """Of tools at work now; see :attr:`tools`."""
     tool_uses: int
     text: str
     """The last 200 characters of what it said."""
@@ -69,6 +69,11 @@ class AgentView(msgspec.Struct, frozen=True, gc=False):
     is_live: bool
     is_recorded: bool
     """Its exit has been acknowledged by the store."""
+
+    @property
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Those at work now: the id of the call, and what it does, in one line."""
+        return tuple((call.id, described(call)) for call in self.calls)
 
 
 class Dormant(msgspec.Struct, frozen=True):
@@ -99,6 +104,7 @@ class LiveAgent:
     """Set when its end begins."""
     opening: trio.CancelScope = field(factory=trio.CancelScope)
     """Cut where its end begins before its session is open."""
+    has_exited: bool = False
     exited: trio.Event = field(factory=trio.Event)
     """Set when nothing is left of it, and its record was written or given up."""
     why: str = ""
@@ -128,12 +134,13 @@ class LiveAgent:
 
     def view(self) -> AgentView:
         """How it is now."""
-        if self._seen is None or self.exited.is_set():
+        if self._seen is None or self.has_exited:
             self._seen = self._look()
         return self._seen
 
     def _look(self) -> AgentView:
-        doing = self.activity
+        # Ten thousand of these are made at once: each look-up that is saved counts.
+        doing, is_live = self.activity, not self.has_exited
         return AgentView(
             self.key,
             self.id,
@@ -144,12 +151,12 @@ class LiveAgent:
             doing.model,
             doing.began,
             doing.updated,
-            doing.ended if self.exited.is_set() else None,
+            None if is_live else doing.ended,
             doing.in_turn,
             doing.turns,
             doing.requests,
             self.max_requests,
-            tuple([(call.id, described(call)) for call in doing.tools.values()]),
+            tuple(doing.tools.values()) if doing.tools else (),
             doing.tool_uses,
             doing.text,
             doing.compactions,
@@ -157,8 +164,8 @@ class LiveAgent:
             len(self.inbox.waiting),
             self.question,
             self.why,
-            not self.exited.is_set(),
-            self.is_recorded,
+            is_live,
+            not is_live and self.is_recorded,
         )
 
     def touch(self) -> None:
@@ -361,6 +368,7 @@ class LiveAgents:
             entry.touch()
             if not name or self.is_over:
                 self._give_up(entry)
+            entry.has_exited = True
             entry.exited.set()
             self.recent.add(entry)
 
