@@ -351,6 +351,6 @@ async def test_a_signal_that_was_set_before_all_was_opened_spawns_nobody() -> No
     done = await fan_out(SCOUT, ["a", "b"], signal=signal, spawn=troupe.spawn)
     assert [step.status for step in done.steps] == ["aborted", "aborted"]
     switch = stop_switch(signal)
-    done = await chain([SCOUT], "a", switch=switch, spawn=troupe.spawn)
-    assert done.status == "aborted"
+    chained = await chain([SCOUT], "a", switch=switch, spawn=troupe.spawn)
+    assert chained.status == "aborted"
     assert troupe.opened == []
