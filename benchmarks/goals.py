@@ -118,6 +118,9 @@ GOALS: dict[str, Goal] = {
     "branch autogen": _better("teams", "branch of a fan_out, against autogen-core", 10, 20),
     "branch flat": Goal("teams", "branch of a fan_out / the same at 10^4", 1.8, 1.3),
     "branch memory": Goal("teams", "what is left of a branch", 1000, 600, unit="B"),
+    "store": Goal("store", "an event, 256 askers / sqlite3, 50 rows to a commit", 4.0, 2.5),
+    "store rate": Goal("store", "events acknowledged", 5_000, 10_000, "at least", "/s"),
+    "store p99": Goal("store", "p99 of an acknowledgement at 1,000/s", 50, 20, unit="ms"),
     "import": Goal("import", "import standby / import trio", 1.4, 1.2),
 }
 """Every goal that has a benchmark, by its key; one line may have several."""

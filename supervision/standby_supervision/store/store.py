@@ -296,9 +296,17 @@ def _another(error: StoreError) -> StoreError:
 
 def _settle(outcomes: Iterable[tuple[Receipt, Outcome]]) -> None:
     """Tell all of them in order, also where one who is told raises."""
-    with ExitStack() as stack:
-        for receipt, outcome in reversed([*outcomes]):
-            stack.callback(receipt.settle, outcome)
+    left = deque(outcomes)
+    try:
+        while left:
+            receipt, outcome = left.popleft()
+            receipt.settle(outcome)
+    finally:
+        if left:
+            with ExitStack() as stack:
+                while left:
+                    receipt, outcome = left.pop()
+                    stack.callback(receipt.settle, outcome)
 
 
 def _backend(where: StoreUrl | None, busy_seconds: float) -> Backend:
