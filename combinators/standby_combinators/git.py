@@ -6,6 +6,7 @@ Nothing here pushes, resets, commits to a branch, or touches an index that is no
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from standby_actors.process.process import CannotRun
 
 from .durable import try_lock
 
+_OLDEST = (2, 32)
+"""The first git that merges a patch three ways without a work tree."""
 _KEEP = 32 * 1024 * 1024
 """Bytes of an answer of git that are read: names of some 300,000 files."""
 _WORDS = 600
@@ -125,7 +128,7 @@ async def find_repository(root: Path, seconds: float) -> Repository:
     """The repository that `root` is in.
 
     Raises:
-        GitFailed: it is in none, or in one without a work tree.
+        GitFailed: it is in none, or in one without a work tree; or git is too old.
     """
     if not is_folder(root):
         raise GitFailed("look for a repository", f"there is no folder {root}")
@@ -133,6 +136,7 @@ async def find_repository(root: Path, seconds: float) -> Repository:
     said = await script(
         "look for a repository",
         """
+        g version; printf '\\0'
         g rev-parse --show-toplevel; printf '\\0'
         g rev-parse --path-format=absolute --git-common-dir; printf '\\0'
         g rev-parse --absolute-git-dir; printf '\\0'
@@ -141,7 +145,11 @@ async def find_repository(root: Path, seconds: float) -> Repository:
         cwd=root,
         seconds=seconds,
     )
-    top, common, folder, prefix = (each.strip("\n") for each in said.split("\0"))
+    version, top, common, folder, prefix = (each.strip("\n") for each in said.split("\0"))
+    number = re.search(r"(\d+)\.(\d+)", version)
+    if number is not None and (int(number[1]), int(number[2])) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise GitFailed("merge in scratch", f"{version} is too old: it takes {oldest}, or newer")
     if not top:
         raise GitFailed("look for a repository", f"{root} has no work tree")
     return Repository(Path(top), Path(common), Path(folder), prefix)

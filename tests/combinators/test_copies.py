@@ -518,6 +518,29 @@ async def test_whenever_git_fails_no_change_is_lost_and_all_is_cleared_up_afterw
     repo.check(house)
 
 
+async def test_a_git_that_is_too_old_or_not_there_is_named(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    program = folder / "git"
+    says = 'case "$*" in *version*) echo "git version 2.25.1" ;; *) echo /x ;; esac'
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as old:
+        old.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        with pytest.raises(CannotCopy, match=r"git version 2.25.1 is too old: it takes 2.32"):
+            async with open_copies(repo.path):
+                pytest.fail("it is too old")
+    program.write_text("#!/bin/sh\nexit 127")
+    with monkeypatch.context() as none:
+        none.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        with pytest.raises(CannotCopy, match="exit code 127"):
+            async with open_copies(repo.path):
+                pytest.fail("there is none")
+    repo.check()
+
+
 # Cancellation.
 
 
