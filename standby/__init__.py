@@ -366,8 +366,10 @@ if TYPE_CHECKING:
     from standby_supervision.store import StoreDamaged as StoreDamaged
     from standby_supervision.store import StoreError as StoreError
     from standby_supervision.store import StoreFull as StoreFull
+    from standby_supervision.store import StoreLost as StoreLost
     from standby_supervision.store import StoreReadOnly as StoreReadOnly
     from standby_supervision.store import StoreTooNew as StoreTooNew
+    from standby_supervision.store import StoreUnsure as StoreUnsure
     from standby_supervision.store import open_store as open_store
     from standby_supervision.telemetry.export import export_telemetry as export_telemetry
     from standby_supervision.telemetry.logs import ActorFilter as ActorFilter
@@ -579,8 +581,10 @@ _LATE = {
     "StoreDamaged": ("standby_supervision.store", "StoreDamaged"),
     "StoreError": ("standby_supervision.store", "StoreError"),
     "StoreFull": ("standby_supervision.store", "StoreFull"),
+    "StoreLost": ("standby_supervision.store", "StoreLost"),
     "StoreReadOnly": ("standby_supervision.store", "StoreReadOnly"),
     "StoreTooNew": ("standby_supervision.store", "StoreTooNew"),
+    "StoreUnsure": ("standby_supervision.store", "StoreUnsure"),
     "Subagent": ("standby_actors", "Subagent"),
     "SubagentPool": ("standby_combinators", "SubagentPool"),
     "SupersededBy": ("standby_supervision.ledger", "SupersededBy"),
@@ -933,8 +937,10 @@ __all__ = [
     "StoreDamaged",
     "StoreError",
     "StoreFull",
+    "StoreLost",
     "StoreReadOnly",
     "StoreTooNew",
+    "StoreUnsure",
     "Stuck",
     "Subagent",
     "SubagentPool",
