@@ -53,6 +53,9 @@ class _Resident:
     subagent: Subagent | None = None
 
 
+START_SECONDS = 150.0
+"""For a session to open.  Whatever it opens has limits of its own, which tell more: a
+coding agent 60 seconds, and as many again where it has lost its conversation."""
 _residents: WeakKeyDictionary[Nursery, dict[tuple[Agent, str], _Resident]] = WeakKeyDictionary()
 
 
@@ -118,6 +121,7 @@ class SubagentStart:
             shutdown=kind.shutdown,
             stop_mode=kind.stop_mode,
             dedicated=True,
+            start_timeout=kind.start_timeout,
             cut_when_withdrawn=True,
         )
 
@@ -227,6 +231,7 @@ class OpeningActor(SubagentActor):
     """A subagent that opens its session, and closes it however it ends."""
 
     dedicated = True
+    start_timeout = START_SECONDS
 
     def __init__(self, start: SubagentStart, mind: Mind | None = None) -> None:
         self._start = start

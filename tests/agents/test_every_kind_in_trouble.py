@@ -21,7 +21,7 @@ from standby_actors.process import Frame
 from standby_actors.process.frames import MAX_LINE
 from standby_actors.result import Attachment
 from standby_actors.session import Memory, Session, SessionEvent, TextDelta, Turn
-from standby_actors.sessions.stdio import StdioSession
+from standby_actors.sessions.stdio import StartFailed, StdioSession
 from standby_actors.sessions.wire import Timing
 from standby_actors.subagent import spawn
 from standby_actors.usage import Usage, total
@@ -347,6 +347,23 @@ async def test_one_that_lives_on_after_its_answer_is_waited_for_no_longer(
 
 
 # ---- deadlines, and what was spent
+
+
+@pytest.mark.parametrize("seconds", [50.0, 1_000.0])
+async def test_how_long_its_start_may_take_is_its_own_limit_and_no_actors(
+    kind: Kind, seconds: float, autojump_clock: MockClock
+) -> None:
+    program = FakeProgram(first_turn(kind))
+    program.pause = seconds / said_by(before_prompts(kind))
+    if seconds < 60.0:
+        async with spawn(AGENT, backend=Played(kind, program)) as scout:
+            assert trio.current_time() > 30.0
+            program.pause = 0.0
+            assert (await scout.ask("hello")).ok
+        return
+    with pytest.raises(StartFailed, match="within 60 s"):
+        async with spawn(AGENT, backend=Played(kind, program)):
+            raise AssertionError
 
 
 @define(eq=False)
