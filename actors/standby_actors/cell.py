@@ -185,6 +185,8 @@ class Rare(msgspec.Struct, eq=False):
     """The message that crashed it and will be given to its next life."""
     blocks: list[Block] = []
     """Blocks that a handler of this actor has open."""
+    on_kill: Callable[[], object] | None = None
+    """Called when it is killed, before its turn is cut."""
     deadline: Timer | None = None
     """When its stop turns into a kill, or its kill into a report."""
     entered: AsyncExitStack | None = None

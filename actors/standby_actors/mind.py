@@ -630,7 +630,7 @@ class Mind:
             with trio.CancelScope(deadline=until, shield=True) as scope:
                 self._closing = scope
                 try:
-                    if self.export_dir is not None:
+                    if self.export_dir is not None and self.session is not None:
                         path = self.export(self.export_dir)
                 except OSError as error:
                     problems.append(f"export failed: {error}")

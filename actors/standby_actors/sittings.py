@@ -6,21 +6,29 @@ what it was told of those before is not repeated in its transcript.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+import logging
+import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
 from attrs import define, field
 
+from . import traps
 from .agent import Agent
 from .context import summary_task
 from .opening import Opener, recall
 from .result import ChatMessage, TurnError
 from .session import Condenses, Memory, Owned, Resumable, Session, export_jsonl, ignore
 from .usage import Usage
+
+if TYPE_CHECKING:
+    from .block import Block
+
+logger = logging.getLogger("standby")
 
 LEAVE_SECONDS = 5.0
 """How long letting go of a session may take before it is cut."""
@@ -48,6 +56,9 @@ class _Hosted:
     session: Session
     outer: trio.CancelScope
     """Cuts its closing."""
+    task: trio.lowlevel.Task
+    failure: BaseException | None = field(default=None, init=False)
+    """What it ended with, and nobody has been told yet."""
     leave: trio.Event = field(factory=trio.Event)
     left: trio.Event = field(factory=trio.Event)
 
@@ -78,32 +89,16 @@ class Sittings:
     """What the first session is to know, where the conversation began elsewhere."""
     _told: Memory = NO_MEMORY
     """What the session now was told of those before."""
-    _hosts: trio.Nursery | None = None
+    close_by: float = math.inf
+    """When all is to be let go of, as its actor was killed."""
+    _block: Block | None = None
+    """Where its sessions are held open, for as long as its actor lives."""
     _hosted: _Hosted | None = None
-
-    @asynccontextmanager
-    async def held(self, close: Callable[[], Any], *, life: int) -> AsyncGenerator[Session]:
-        """A session, open for one life of the actor, and let go of however that ends.
-
-        Args:
-            close: called, shielded by itself, before the session is let go of.
-            life: which one it is, from 1; of a life before the agent says what is
-                remembered.
-        """
-        memory = await self.inheritance() if life > 1 else self.before
-        # Each session is held open by a task of its own, so that one can follow another
-        # in mid-turn, and none is torn down before it has been exported and closed.
-        async with trio.open_nursery() as hosts:
-            hosts.cancel_scope.shield = True
-            self._hosts = hosts
-            try:
-                yield await self._enter(memory, f"life {life}")
-            finally:
-                self._hosts = None
-                try:
-                    await close()
-                finally:
-                    await self._leave()
+    _life: trio.CancelScope | None = None
+    """Ends the life of its actor, for a session that fails while it is held open."""
+    _leaving: trio.CancelScope | None = None
+    _abandoned: trio.Event | None = None
+    """Set when the session that a killed life has left is gone."""
 
     async def hand_over(self) -> int:
         """Go on in a new session that knows a summary; returns its length in characters.
@@ -151,14 +146,12 @@ class Sittings:
     async def _enter(self, memory: Memory | None, what: str) -> Session:
         """Open a session, and hold it open until :meth:`_leave`."""
         assert self.opens is not None
-        if self._hosts is None:
+        if self._block is None:
             # Of a shared actor: its sessions hold nothing open.
             async with self.opens(memory) as session:
                 self._follow(session, memory, what)
         else:
-            hosted = await self._hosts.start(self._host, memory)
-            self._hosted = hosted
-            self._follow(hosted.session, memory, what)
+            await self._block.nursery.start(self._host, memory, what)
         assert self.session is not None
         return self.session
 
@@ -182,28 +175,68 @@ class Sittings:
         if isinstance(session, Owned):
             session.subagent = self.subagent
 
-    async def _host(self, memory: Memory | None, *, task_status: trio.TaskStatus[_Hosted]) -> None:
+    async def _host(
+        self, memory: Memory | None, what: str, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         assert self.opens is not None
+        hosted: _Hosted | None = None
         left = trio.Event()
         try:
-            with trio.CancelScope() as scope:
+            with trio.CancelScope() as outer:
                 async with self.opens(memory) as session:
-                    hosted = _Hosted(session, scope, left=left)
-                    task_status.started(hosted)
+                    hosted = _Hosted(session, outer, trio.lowlevel.current_task(), left=left)
+                    self._follow(session, memory, what)
+                    # Whoever opens may be cut, and then trio does not let go of this task.
+                    await trio.lowlevel.checkpoint_if_cancelled()
+                    # From here on only who has it lets go of it.
+                    outer.shield = True
+                    self._hosted = hosted
+                    task_status.started()
                     await hosted.leave.wait()
+        # Raised where it is let go of: a block is not to end over it.
+        except (Exception, BaseExceptionGroup) as error:
+            if hosted is None:
+                raise
+            hosted.failure = error
+            if not hosted.leave.is_set() and self._life is not None:
+                self._life.cancel()
         finally:
             left.set()
 
     async def _leave(self) -> None:
         """Let go of the session that is held open; what takes its time is cut."""
-        hosted, self._hosted = self._hosted, None
+        hosted = self._hosted
         if hosted is None:
             return
         hosted.leave.set()
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_SECONDS) as scope:
+        until = min(trio.current_time() + LEAVE_SECONDS, self.close_by)
+        with trio.CancelScope(shield=True, deadline=until) as self._leaving:
             await hosted.left.wait()
-        if scope.cancelled_caught:
+        hosted.outer.cancel()
+        if self.close_by == math.inf:
+            await hosted.left.wait()
+        elif not hosted.left.is_set():
+            self.abandon()
+        self._hosted = None
+        if hosted.failure is not None:
+            failure, hosted.failure = hosted.failure, None
+            raise failure
+
+    def hurry(self, seconds: float) -> None:
+        """Be done with letting go in `seconds`; what takes longer goes on without its actor."""
+        self.close_by = trio.current_time() + seconds
+        if self._leaving is not None:
+            self._leaving.deadline = min(self._leaving.deadline, self.close_by)
+
+    def abandon(self) -> None:
+        """Leave the session that is held open to end by itself, cut; it waits for nothing."""
+        hosted, self._hosted = self._hosted, None
+        if hosted is not None and self._block is not None:
             hosted.outer.cancel()
+            hosted.leave.set()
+            if not hosted.left.is_set():
+                self._abandoned = hosted.left
+                self._block.start_task(_tear, hosted, self._block.grace)
 
     async def inheritance(self) -> Memory | None:
         """What a life after this one is to know, as its agent says; None for nothing.
@@ -233,6 +266,88 @@ class Sittings:
         if turn.error is not None:
             raise NoSummary(self.subagent, turn.error)
         return Memory(summary=turn.text)
+
+
+class Life:
+    """A session, open for one life of an actor, and let go of however that ends.
+
+    Each session is held open by a task of its own in the actor's block: so one can follow
+    another in mid-turn, none is torn down before it has been exported and closed, and an
+    actor that is dropped where it stands leaves none half torn down.
+
+    Not a generator: one that waits for something in its end cannot be dropped there.
+
+    Args:
+        sittings: whose session.
+        block: where its actor lives.
+        close: called, shielded by itself, before the session is let go of.
+        number: which life it is, from 1; of a life before the agent says what is
+            remembered.
+    """
+
+    def __init__(
+        self, sittings: Sittings, block: Block, close: Callable[[], Any], number: int
+    ) -> None:
+        self._sittings = sittings
+        self._block = block
+        self._close = close
+        self._number = number
+        self._scope = trio.CancelScope()
+
+    async def __aenter__(self) -> Session:
+        sittings = self._sittings
+        gone, sittings._abandoned = sittings._abandoned, None
+        if gone is not None:
+            # Two sessions of one conversation do not run side by side.
+            await gone.wait()
+        sittings.close_by = math.inf
+        memory = await sittings.inheritance() if self._number > 1 else sittings.before
+        sittings._block = self._block
+        before = sittings.session
+        try:
+            session = await sittings._enter(memory, f"life {self._number}")
+        except BaseException as error:
+            # Cut in the step in which it was opened.
+            try:
+                is_open = sittings.session is not before
+                if is_open and not isinstance(error, GeneratorExit):
+                    await self._close()
+            finally:
+                sittings.abandon()
+                sittings._block = None
+            raise
+        sittings._life = self._scope
+        self._scope.__enter__()
+        return session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        sittings = self._sittings
+        sittings._life = None
+        is_ours = bool(self._scope.__exit__(kind, error, trace))
+        try:
+            await self._close()
+            await sittings._leave()
+        # Of a kill that comes meanwhile, or where it is dropped, which no wait survives.
+        finally:
+            sittings.abandon()
+            sittings._block = None
+        return is_ours
+
+
+async def _tear(hosted: _Hosted, grace: float) -> None:
+    """Take the shields off a session that does not let go in `grace` seconds."""
+    with trio.CancelScope(shield=True):
+        with trio.move_on_after(grace):
+            await hosted.left.wait()
+        if not hosted.left.is_set():
+            logger.error("a session of %s did not let go: it is torn", hosted.session.model)
+            traps.pierce(hosted.task, hosted.outer)
+            await hosted.left.wait()
 
 
 def _knows(memory: Memory | None) -> str:

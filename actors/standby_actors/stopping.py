@@ -208,6 +208,8 @@ class Stopping(Lives):
         if not isinstance(extra.reason, CRASHES):
             extra.reason = reason
         self.take_no_more(cell)
+        if extra.rare is not None and extra.rare.on_kill is not None:
+            extra.rare.on_kill()
         if self.is_busy(cell):
             self._cut(cell)
         else:

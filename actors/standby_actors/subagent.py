@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
@@ -252,7 +253,9 @@ class OpeningActor(SubagentActor):
             mind.sittings.opens = opener(mind.agent, self._start.options, tools=others.tools)
         if mind.sittings.opens is None:
             mind.sittings.opens = opener(mind.agent, self._start.options)
-        session = await self.enter(mind.alive())
+        block = as_cell(self.ref).block
+        rare.on_kill = partial(mind.killed, block.grace)
+        session = await self.enter(mind.alive(block))
         _priced(mind, session)
         mind.opened(self._start.source)
 
@@ -622,7 +625,9 @@ async def spawn(
                 mind.sittings.opens = opener(start.agent, options, opened=1)
                 _priced(mind, session)
                 ref = nursery.spawn(SharedActor, mind)
-                as_cell(ref).rare().left = mind
+                rare = as_cell(ref).rare()
+                rare.left = mind
+                rare.on_kill = partial(mind.killed, as_cell(ref).block.grace)
                 mind.opened(start.source)
             subagent = Subagent(ref)
             try:
