@@ -198,7 +198,8 @@ async def _ask(program: Program, verb: str, asked: Any, answer: Any) -> Any:
     """What one program answers; None where it serves no workspace, or is gone."""
     try:
         async with connect(program) as connection:
-            return await connection.ask(verb, asked, answer | Outcome)
+            either: Any = answer | Outcome
+            return await connection.ask(verb, asked, either)
     except (ControlRefused, NoAnswer):
         return None
 

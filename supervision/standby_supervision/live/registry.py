@@ -120,7 +120,8 @@ class LiveAgent:
     """Why it has not been acknowledged by the store."""
     runs: LiveAgents | None = None
     """Those it is among."""
-    _seen: AgentView | None = None
+    seen: AgentView | None = None
+    """The last picture of it, if nothing has changed since."""
 
     @property
     def is_recorded(self) -> bool:
@@ -134,9 +135,9 @@ class LiveAgent:
 
     def view(self) -> AgentView:
         """How it is now."""
-        if self._seen is None or self.has_exited:
-            self._seen = self._look()
-        return self._seen
+        if self.seen is None or self.has_exited:
+            self.seen = self._look()
+        return self.seen
 
     def _look(self) -> AgentView:
         # Ten thousand of these are made at once: each look-up that is saved counts.
@@ -170,7 +171,7 @@ class LiveAgent:
 
     def touch(self) -> None:
         """Something of it has changed."""
-        self._seen = None
+        self.seen = None
 
     # ---- its life
 
@@ -214,7 +215,7 @@ class LiveAgent:
     def hear(self, event: SessionEvent) -> None:
         """Take in what happens in its turn."""
         self.activity.hear(event)
-        self._seen = None
+        self.seen = None
         if self.inbox.waiting:
             if isinstance(event, Steered):
                 self.inbox.read(event.text)
@@ -380,7 +381,7 @@ class LiveAgents:
 
     def views(self) -> list[AgentView]:
         """How they all are."""
-        return [entry._seen or entry.view() for entry in self._there.values()]
+        return [entry.seen or entry.view() for entry in self._there.values()]
 
     def all(self) -> list[LiveAgent]:
         """All of them."""

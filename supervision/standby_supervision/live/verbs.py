@@ -17,7 +17,7 @@ import trio
 
 from ..control import Control, Verb, serve_control
 from .facts import Lane
-from .mail import MailReceipt
+from .mail import MailReceipt, Rejected
 from .recent import KEPT_SECONDS
 from .refs import AgentAmbiguous, AgentFound, AgentMissing, AgentsStopped
 from .registry import AgentView
@@ -205,9 +205,9 @@ class _Answers:
             return there
         name = there.agent.key.name
         cut = there.agent.interrupt_turn()
-        if not hasattr(cut, "why"):
-            return Outcome("done", f"the turn of {name} is cut", agents=(name,))
-        return Outcome("rejected", str(cut), cut.why)
+        if isinstance(cut, Rejected):
+            return Outcome("rejected", str(cut), cut.why)
+        return Outcome("done", f"the turn of {name} is cut", agents=(name,))
 
     async def evict(self, asked: EvictAgents) -> Outcome:
         if self._is_other(asked.workspace):

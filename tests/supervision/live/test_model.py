@@ -84,7 +84,7 @@ class Chaos:
             case _:
                 dormant = ref.dormant()
                 if not hasattr(dormant, "why") and run.live.get(ref.key.name) is None:
-                    async with run.resume(dormant) as player:  # type: ignore[arg-type] # a Dormant
+                    async with run.resume(dormant) as player:
                         await player.ask("again")
 
     async def live(self, workspace: Workspace, id: str) -> None:  # noqa: A002 - of a run
