@@ -672,10 +672,10 @@ class AgentPool:
                 if beside is not NOTHING:
                     usage = result.usage.accumulate(beside)
                     result = msgspec.structs.replace(result, usage=usage)
-            # A combinator counts failures: a player that raises fails its own turn. Here, and
-            # not around its block, so that a cut while that is left does not lose it.
             except (ActorStopped, ModelError):
                 raise
+            # A combinator counts failures: a player that raises fails its own turn. Here, and
+            # not around its block, so that a cut while that is left does not lose it.
             except Exception as error:
                 result = fail(crash_of(_first(error)))
             if cut is not None:
