@@ -97,7 +97,7 @@ def open_loop(seconds: float) -> Sample:
     waited: list[float] = []
     late: list[float] = []
 
-    async def one(due: float) -> None:
+    async def one(store: Store, due: float) -> None:
         # What the machine, and not the store, has it wait for.
         late.append(trio.current_time() - due)
         await store.append("r", 1, (EVENT,))
@@ -105,15 +105,13 @@ def open_loop(seconds: float) -> Sample:
         waited.append(trio.current_time() - due)
 
     async def main() -> None:
-        nonlocal store
         async with store_of_one_run() as store, trio.open_nursery() as nursery:
             began = trio.current_time()
             for number in range(int(RATE * seconds)):
                 due = began + number / RATE
                 await trio.sleep_until(due)
-                nursery.start_soon(one, due)
+                nursery.start_soon(one, store, due)
 
-    store: Store
     trio.run(main)
     percentiles = statistics.quantiles(waited, n=1000)
     return figure(
