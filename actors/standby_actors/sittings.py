@@ -91,13 +91,13 @@ class Sittings:
     """What the session now was told of those before."""
     close_by: float = math.inf
     """When all is to be let go of, as its actor was killed."""
-    _block: Block | None = None
+    block: Block | None = None
     """Where its sessions are held open, for as long as its actor lives."""
-    _hosted: _Hosted | None = None
-    _life: trio.CancelScope | None = None
+    hosted: _Hosted | None = None
+    life: trio.CancelScope | None = None
     """Ends the life of its actor, for a session that fails while it is held open."""
     _leaving: trio.CancelScope | None = None
-    _abandoned: trio.Event | None = None
+    abandoned: trio.Event | None = None
     """Set when the session that a killed life has left is gone."""
 
     async def hand_over(self) -> int:
@@ -110,8 +110,8 @@ class Sittings:
         memory = await self._summarised(self.known())
         assert self.session is not None
         await self.session.close()
-        await self._leave()
-        await self._enter(memory, "a new session")
+        await self.leave()
+        await self.enter(memory, "a new session")
         return len(memory.summary)
 
     def transcript(self) -> tuple[ChatMessage, ...]:
@@ -143,15 +143,15 @@ class Sittings:
             return self.session.export(directory, name)
         return export_jsonl(self.transcript(), directory, name)
 
-    async def _enter(self, memory: Memory | None, what: str) -> Session:
-        """Open a session, and hold it open until :meth:`_leave`."""
+    async def enter(self, memory: Memory | None, what: str) -> Session:
+        """Open a session, and hold it open until :meth:`leave`."""
         assert self.opens is not None
-        if self._block is None:
+        if self.block is None:
             # Of a shared actor: its sessions hold nothing open.
             async with self.opens(memory) as session:
                 self._follow(session, memory, what)
         else:
-            await self._block.nursery.start(self._host, memory, what)
+            await self.block.nursery.start(self._host, memory, what)
         assert self.session is not None
         return self.session
 
@@ -190,7 +190,7 @@ class Sittings:
                     await trio.lowlevel.checkpoint_if_cancelled()
                     # From here on only who has it lets go of it.
                     outer.shield = True
-                    self._hosted = hosted
+                    self.hosted = hosted
                     task_status.started()
                     await hosted.leave.wait()
         # Raised where it is let go of: a block is not to end over it.
@@ -198,14 +198,14 @@ class Sittings:
             if hosted is None:
                 raise
             hosted.failure = error
-            if not hosted.leave.is_set() and self._life is not None:
-                self._life.cancel()
+            if not hosted.leave.is_set() and self.life is not None:
+                self.life.cancel()
         finally:
             left.set()
 
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
         """Let go of the session that is held open; what takes its time is cut."""
-        hosted = self._hosted
+        hosted = self.hosted
         if hosted is None:
             return
         hosted.leave.set()
@@ -217,7 +217,7 @@ class Sittings:
             await hosted.left.wait()
         elif not hosted.left.is_set():
             self.abandon()
-        self._hosted = None
+        self.hosted = None
         if hosted.failure is not None:
             failure, hosted.failure = hosted.failure, None
             raise failure
@@ -230,13 +230,13 @@ class Sittings:
 
     def abandon(self) -> None:
         """Leave the session that is held open to end by itself, cut; it waits for nothing."""
-        hosted, self._hosted = self._hosted, None
-        if hosted is not None and self._block is not None:
+        hosted, self.hosted = self.hosted, None
+        if hosted is not None and self.block is not None:
             hosted.outer.cancel()
             hosted.leave.set()
             if not hosted.left.is_set():
-                self._abandoned = hosted.left
-                self._block.start_task(_tear, hosted, self._block.grace)
+                self.abandoned = hosted.left
+                self.block.start_task(_tear, hosted, self.block.grace)
 
     async def inheritance(self) -> Memory | None:
         """What a life after this one is to know, as its agent says; None for nothing.
@@ -296,16 +296,16 @@ class Life:
 
     async def __aenter__(self) -> Session:
         sittings = self._sittings
-        gone, sittings._abandoned = sittings._abandoned, None
+        gone, sittings.abandoned = sittings.abandoned, None
         if gone is not None:
             # Two sessions of one conversation do not run side by side.
             await gone.wait()
         sittings.close_by = math.inf
         memory = await sittings.inheritance() if self._number > 1 else sittings.before
-        sittings._block = self._block
+        sittings.block = self._block
         before = sittings.session
         try:
-            session = await sittings._enter(memory, f"life {self._number}")
+            session = await sittings.enter(memory, f"life {self._number}")
         except BaseException as error:
             # Cut in the step in which it was opened.
             try:
@@ -314,9 +314,9 @@ class Life:
                     await self._close()
             finally:
                 sittings.abandon()
-                sittings._block = None
+                sittings.block = None
             raise
-        sittings._life = self._scope
+        sittings.life = self._scope
         self._scope.__enter__()
         return session
 
@@ -327,15 +327,15 @@ class Life:
         trace: TracebackType | None,
     ) -> bool:
         sittings = self._sittings
-        sittings._life = None
+        sittings.life = None
         is_ours = bool(self._scope.__exit__(kind, error, trace))
         try:
             await self._close()
-            await sittings._leave()
+            await sittings.leave()
         # Of a kill that comes meanwhile, or where it is dropped, which no wait survives.
         finally:
             sittings.abandon()
-            sittings._block = None
+            sittings.block = None
         return is_ours
 
 
