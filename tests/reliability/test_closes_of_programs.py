@@ -42,8 +42,17 @@ HOOK_SECONDS = 0.5
 GONE_SECONDS = 2.0
 """In which two that are closed are gone, says the card of C04; and that of C05, of five:"""
 GONE_SECONDS_OF_FIVE = 3.0
-TOLERANCE = 1.0
 AT_ONCE = 2
+
+
+def tolerance() -> float:
+    """Seconds over the limit of a card: 1, and more where more wants to run than there are cores.
+
+    Such a machine gives each process its share only, and ours as late as those of others.
+    """
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 PROGRAMS = [
     *(
         pytest.param(pair, marks=pytest.mark.real, id=" and ".join(pair))
@@ -132,8 +141,8 @@ async def test_two_are_closed_in_the_wrong_order_by_other_tasks_and_twice(
         assert closed.count(await a.close()) >= 2
         # They are gone while the block that owns them is open.
         for spot in (first, second):
-            await trio.to_thread.run_sync(wait_until_gone, spot, 1.0)
-        assert time.monotonic() - began < GONE_SECONDS + TOLERANCE
+            await trio.to_thread.run_sync(wait_until_gone, spot, tolerance())
+        assert time.monotonic() - began < GONE_SECONDS + tolerance()
 
 
 @pytest.mark.parametrize("names", PROGRAMS)
@@ -225,7 +234,7 @@ def interrupted(url: str, case: Case, home: Path, wait: float) -> float:
         took = time.monotonic() - began
         # What a host leaves that was killed is ended by those who keep its programs.
         is_killed = signal.SIGKILL in case.signals
-        wait_until_gone(spot, 5.0 if is_killed else 0.5)
+        wait_until_gone(spot, 5.0 if is_killed else tolerance())
         is_late = "closed" in process.stdout.read()
         process.stdin.close()
     told = (
@@ -233,7 +242,7 @@ def interrupted(url: str, case: Case, home: Path, wait: float) -> float:
     )
     # On a busy machine the signal may come when all is over.
     assert code in CODES[case.signals[0]] or (is_late and code == 0), told
-    assert took < GONE_SECONDS_OF_FIVE + TOLERANCE, told
+    assert took < GONE_SECONDS_OF_FIVE + tolerance(), told
     if not is_killed:
         for number in range(len(case.names)):
             # Whatever was cut, each has its end on record.
