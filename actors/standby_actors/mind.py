@@ -39,7 +39,7 @@ from .record import (
     claimed_for_a_transcript,
     wall_time,
 )
-from .result import Attachment, ChatMessage, Result, TurnError, failed, succeeded
+from .result import Attachment, ChatMessage, Result, TurnError, crash_of, failed, succeeded
 from .session import (
     Compacted,
     Compacts,
@@ -505,7 +505,7 @@ class Mind:
         if order.cut == "budget":
             return TurnError("budget", order.why)
         if crash is not None:
-            return TurnError("crash", described(crash)).with_cause(crash)
+            return crash_of(crash)
         if turn is None:
             return TurnError("cancelled", "cut from outside")
         return turn.error

@@ -29,7 +29,6 @@ from .budget import Budget, Refusal
 from .cell import Cell, as_cell
 from .errors import ActorCrashed, ActorStopped, AskCycle, AskTimeout, MailboxFull
 from .exits import ExitReason
-from .failure import described
 from .ids import next_id
 from .ids import reset_ids as reset_ids
 from .kind import Kind, kind_of
@@ -40,7 +39,7 @@ from .opening import Minds, at_hand, opener
 from .prices import LIST_PRICES, Prices, price_of
 from .ref import Ref
 from .reply import Reply
-from .result import Attachment, ChatMessage, Result, TurnError
+from .result import Attachment, ChatMessage, Result, TurnError, crash_of
 from .session import Handoff, Memory, Session, SessionEvent, Steering, ignore
 from .streaming import Stream
 from .usage import Usage
@@ -460,7 +459,7 @@ class Subagent:
                 mind.stuck = not order.over.is_set()
             raise
         except ActorCrashed as error:
-            return mind.ended(order, _crash(error.__cause__ or error))
+            return mind.ended(order, crash_of(error.__cause__ or error))
         except ActorStopped as error:
             if order.scope is not None and order.result is not None:
                 return order.result
@@ -698,7 +697,3 @@ def _priced(mind: Mind, session: Session) -> None:
             f"{mind.id} has a limit in dollars, and nobody says what {session.model} costs:"
             " give its price with prices="
         )
-
-
-def _crash(error: BaseException) -> TurnError:
-    return TurnError("crash", described(error)).with_cause(error)
