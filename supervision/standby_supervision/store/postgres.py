@@ -119,6 +119,7 @@ class PostgresBackend:
             with self._errors():
                 self._writer = self._connect()
                 self._set_up(self._writer)
+        # What is half open is closed, whatever it was.
         except BaseException:
             self.close()
             raise
@@ -394,7 +395,7 @@ class PostgresBackend:
         """Leave no transaction open, whatever is raised."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # raised again
             # One in the rolling back is not worth more than what led to it: the server
             # rolls back what a connection leaves that is lost.
             with contextlib.suppress(psycopg.Error):

@@ -123,6 +123,7 @@ class SqliteBackend:
             except FileNotFoundError as error:
                 self.close()
                 raise StoreLost(self.where, "was deleted while it was opened") from error
+            # What is half open is closed, whatever it was.
             except BaseException:
                 self.close()
                 raise
