@@ -426,6 +426,7 @@ class Workspace:
                 ended = RunEnded("cancelled", run.why)
         except (trio.Cancelled, KeyboardInterrupt, SystemExit):
             raise
+        # It goes on as it is: here it is only written down.
         except BaseException as error:
             ended = RunInterrupted(described(error))
             if isinstance(error, Exception):

@@ -41,7 +41,7 @@ played: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def nothing_played(autojump_clock: MockClock) -> None:
+def nothing_played() -> None:
     played.clear()
 
 
@@ -75,7 +75,9 @@ async def run_of(store: Store, folder: Path, *, is_over: bool = True) -> AsyncGe
             await trio.lowlevel.checkpoint()
 
 
-async def test_a_turn_that_is_recorded_is_not_played_again(store: Store, tmp_path: Path) -> None:
+async def test_a_turn_that_is_recorded_is_not_played_again(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     for expected in (3, 3):
         async with run_of(store, tmp_path, is_over=False) as run:
             report = await fan_out(scout, ["a", "b", "c"], spawn=run.spawn)
@@ -83,14 +85,18 @@ async def test_a_turn_that_is_recorded_is_not_played_again(store: Store, tmp_pat
         assert len(played) == expected
 
 
-async def test_what_is_asked_twice_is_played_twice(store: Store, tmp_path: Path) -> None:
+async def test_what_is_asked_twice_is_played_twice(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     for expected in (2, 2):
         async with run_of(store, tmp_path, is_over=False) as run:
             assert [(await run.turn(scout, "a")).output for _ in range(2)] == ["seen a"] * 2
         assert len(played) == expected
 
 
-async def test_a_failed_turn_is_an_outcome_too(store: Store, tmp_path: Path) -> None:
+async def test_a_failed_turn_is_an_outcome_too(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     results: list[Result] = []
     for _ in range(2):
         async with run_of(store, tmp_path, is_over=False) as run:
@@ -101,7 +107,9 @@ async def test_a_failed_turn_is_an_outcome_too(store: Store, tmp_path: Path) -> 
     assert str(results[0].error) == str(results[1].error) == "crash: ValueError: not this"
 
 
-async def test_a_turn_that_was_cut_is_played_again(store: Store, tmp_path: Path) -> None:
+async def test_a_turn_that_was_cut_is_played_again(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     with trio.move_on_after(0.5):
         async with run_of(store, tmp_path) as run:
             await run.turn(scout, "a")
@@ -111,7 +119,9 @@ async def test_a_turn_that_was_cut_is_played_again(store: Store, tmp_path: Path)
     assert played == ["a", "a"]
 
 
-async def test_a_program_goes_on_after_the_last_answer(store: Store, tmp_path: Path) -> None:
+async def test_a_program_goes_on_after_the_last_answer(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     with trio.move_on_after(2.5):
         async with run_of(store, tmp_path) as run:
             for task in "abcde":
@@ -123,7 +133,9 @@ async def test_a_program_goes_on_after_the_last_answer(store: Store, tmp_path: P
     assert played == ["a", "b", "c", "c", "d", "e"]
 
 
-async def test_another_prompt_is_another_agent(store: Store, tmp_path: Path) -> None:
+async def test_another_prompt_is_another_agent(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     one, other = Agent("one", scout), Agent("other", scout)
     for agent in (one, one, other):
         async with run_of(store, tmp_path, is_over=False) as run:
@@ -131,7 +143,9 @@ async def test_another_prompt_is_another_agent(store: Store, tmp_path: Path) -> 
     assert played == ["a", "a"]
 
 
-async def test_a_conversation_goes_on_where_it_was(store: Store, tmp_path: Path) -> None:
+async def test_a_conversation_goes_on_where_it_was(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     heard: list[tuple[str, ...]] = []
 
     async def talk(run: Run, tasks: str) -> None:
@@ -148,7 +162,9 @@ async def test_a_conversation_goes_on_where_it_was(store: Store, tmp_path: Path)
     assert played == ["a", "b", "c"]
 
 
-async def test_an_effect_happens_once(store: Store, tmp_path: Path) -> None:
+async def test_an_effect_happens_once(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     keys: list[str] = []
 
     async def charge(amount: int) -> dict[str, int]:
@@ -161,7 +177,9 @@ async def test_an_effect_happens_once(store: Store, tmp_path: Path) -> None:
     assert len(keys) == 1
 
 
-async def test_a_step_that_raised_raises_the_same_later(store: Store, tmp_path: Path) -> None:
+async def test_a_step_that_raised_raises_the_same_later(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async def fail() -> None:
         played.append("fail")
         raise OSError("no disk")
@@ -174,7 +192,7 @@ async def test_a_step_that_raised_raises_the_same_later(store: Store, tmp_path: 
 
 
 async def test_a_step_in_doubt_is_tried_once_more_under_its_key(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     seen: list[tuple[str, bool]] = []
 
@@ -190,7 +208,7 @@ async def test_a_step_in_doubt_is_tried_once_more_under_its_key(
 
 
 async def test_a_step_in_doubt_twice_waits_for_somebody_to_look(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async def charge() -> str:
         return "done"
@@ -205,7 +223,9 @@ async def test_a_step_in_doubt_twice_waits_for_somebody_to_look(
         assert await run.step("charge", charge) == "done"
 
 
-async def test_what_must_not_be_repeated_is_not_tried_again(store: Store, tmp_path: Path) -> None:
+async def test_what_must_not_be_repeated_is_not_tried_again(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async def charge() -> str:
         return "done"
 
@@ -226,7 +246,9 @@ async def _in_doubt(
     return step
 
 
-async def test_a_completed_run_does_not_go_on(store: Store, tmp_path: Path) -> None:
+async def test_a_completed_run_does_not_go_on(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with run_of(store, tmp_path) as run:
         run.output = "42 files"
     assert run.state.status == "completed"
@@ -235,7 +257,9 @@ async def test_a_completed_run_does_not_go_on(store: Store, tmp_path: Path) -> N
             raise AssertionError
 
 
-async def test_two_who_go_on_with_one_run_are_one_too_many(store: Store, tmp_path: Path) -> None:
+async def test_two_who_go_on_with_one_run_are_one_too_many(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with run_of(store, tmp_path):
         with pytest.raises(RunOwned, match="at work already: pid"):
             async with run_of(store, tmp_path):
@@ -247,7 +271,7 @@ async def test_two_who_go_on_with_one_run_are_one_too_many(store: Store, tmp_pat
     [("leave", "completed"), ("raise", "failed"), ("cancel", "cancelled"), ("cut", "interrupted")],
 )
 async def test_how_a_run_ended_is_recorded(
-    end: str, status: str, store: Store, tmp_path: Path
+    end: str, status: str, store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     with trio.CancelScope() as outside:
         try:
@@ -268,7 +292,7 @@ async def test_how_a_run_ended_is_recorded(
 
 
 async def test_a_run_that_another_took_over_ends_and_writes_nothing(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with run_of(store, tmp_path) as run:
         row = await store.run("r")
@@ -283,7 +307,9 @@ async def test_a_run_that_another_took_over_ends_and_writes_nothing(
     assert played == []
 
 
-async def test_the_run_of_another_workspace_is_denied(store: Store, tmp_path: Path) -> None:
+async def test_the_run_of_another_workspace_is_denied(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     async with run_of(store, tmp_path / "a"), open_workspace(tmp_path / "b", store) as other:
@@ -299,7 +325,9 @@ async def test_the_run_of_another_workspace_is_denied(store: Store, tmp_path: Pa
                 raise AssertionError
 
 
-async def test_equal_paths_are_one_workspace(store: Store, tmp_path: Path) -> None:
+async def test_equal_paths_are_one_workspace(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
     async with (
@@ -309,7 +337,9 @@ async def test_equal_paths_are_one_workspace(store: Store, tmp_path: Path) -> No
         assert [row.run for row in await workspace.runs()] == ["r"]
 
 
-async def test_a_damaged_event_is_named_and_left(store: Store, tmp_path: Path) -> None:
+async def test_a_damaged_event_is_named_and_left(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with run_of(store, tmp_path) as run:
         bad = (NewEvent("turn.ended", b'{"kind": "turn.ended", "step": 7}'),)
         await store.submit(Append("r", run.epoch, 0.0, bad)).wait()
@@ -320,14 +350,16 @@ async def test_a_damaged_event_is_named_and_left(store: Store, tmp_path: Path) -
             await workspace.state("r")
 
 
-async def test_the_folder_is_for_its_user_alone(tmp_path: Path) -> None:
+async def test_the_folder_is_for_its_user_alone(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_workspace(tmp_path):
         own = tmp_path / ".standby"
         assert own.stat().st_mode & 0o777 == 0o700
         assert (own / ".gitignore").read_text() == "*\n"
 
 
-async def test_agents_are_listed_while_they_are_at_work(store: Store, tmp_path: Path) -> None:
+async def test_agents_are_listed_while_they_are_at_work(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with open_workspace(tmp_path, store) as workspace:
 
         async def look() -> None:
@@ -348,7 +380,9 @@ async def ask(workspace: Workspace, answers: list[str | None], **options: object
         answers.append(await run.ask_human("Land it?", **options))  # type: ignore[arg-type] # of ask_human
 
 
-async def test_a_question_is_answered_once(store: Store, tmp_path: Path) -> None:
+async def test_a_question_is_answered_once(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     answers: list[str | None] = []
     async with open_workspace(tmp_path, store) as workspace, trio.open_nursery() as nursery:
         nursery.start_soon(lambda: ask(workspace, answers, choices=("yes", "no"), id="q"))
@@ -361,7 +395,7 @@ async def test_a_question_is_answered_once(store: Store, tmp_path: Path) -> None
 
 
 async def test_an_answer_given_while_nobody_was_there_is_taken_up(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     answers: list[str | None] = []
     async with open_workspace(tmp_path, store) as workspace:
@@ -373,7 +407,9 @@ async def test_an_answer_given_while_nobody_was_there_is_taken_up(
     assert answers == ["go on"]
 
 
-async def test_a_deadline_is_a_point_in_time(store: Store, tmp_path: Path) -> None:
+async def test_a_deadline_is_a_point_in_time(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     answers: list[str | None] = []
     now = 1_000_000.0
 
@@ -390,7 +426,9 @@ async def test_a_deadline_is_a_point_in_time(store: Store, tmp_path: Path) -> No
     assert answers == ["no"]
 
 
-async def test_another_process_has_a_run_cancelled(store: Store, tmp_path: Path) -> None:
+async def test_another_process_has_a_run_cancelled(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with (
         open_workspace(tmp_path, store) as workspace,
         workspace.open_run("nightly", id="r") as run,
@@ -402,7 +440,7 @@ async def test_another_process_has_a_run_cancelled(store: Store, tmp_path: Path)
 
 
 async def test_a_run_that_nobody_works_on_is_cancelled_at_once(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     with trio.move_on_after(1):
         async with run_of(store, tmp_path):
@@ -415,7 +453,7 @@ async def test_a_run_that_nobody_works_on_is_cancelled_at_once(
 
 
 async def test_an_owner_that_cannot_be_seen_counts_as_gone_after_a_minute(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     elsewhere = msgspec.structs.replace(this_process(), machine="another")
     opening = (event_of(RunOpened("nightly", elsewhere)),)
@@ -426,7 +464,9 @@ async def test_an_owner_that_cannot_be_seen_counts_as_gone_after_a_minute(
             assert workspace.swept.interrupted == found
 
 
-async def test_one_damaged_run_hinders_no_other(store: Store, tmp_path: Path) -> None:
+async def test_one_damaged_run_hinders_no_other(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     gone = msgspec.structs.replace(this_process(), started=1)
     path = str(tmp_path)
     for number in range(20):
@@ -450,7 +490,7 @@ async def test_one_damaged_run_hinders_no_other(store: Store, tmp_path: Path) ->
 
 
 async def test_a_run_whose_owners_crash_and_crash_is_left_alone(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with run_of(store, tmp_path, is_over=False) as run:
         await run.record(*[RunInterrupted("owner gone", crashed=True) for _ in range(4)])
@@ -468,7 +508,9 @@ async def test_a_run_whose_owners_crash_and_crash_is_left_alone(
             assert run.state.crashes == 0
 
 
-async def test_what_earlier_lives_have_spent_counts(store: Store, tmp_path: Path) -> None:
+async def test_what_earlier_lives_have_spent_counts(
+    store: Store, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     statuses: list[str] = []
     for tasks, limits in (("ab", 3), ("abcd", 3), ("abcd", 4)):
         async with (
