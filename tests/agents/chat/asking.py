@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -78,3 +79,34 @@ async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(5):
         while not condition():  # noqa: ASYNC110 - nobody there sets an event
             await trio.sleep(0.01)
+
+
+def has_ended(api: str, raw: bytes) -> bool:
+    """Whether the terminal signal is in the whole events of these bytes, by another reading."""
+    stopped = False
+    for block in raw.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]:
+        data = b"\n".join(
+            line[5:].removeprefix(b" ") for line in block.split(b"\n") if line[:5] == b"data:"
+        )
+        try:
+            event: Any = json.loads(data)
+        except ValueError:
+            continue
+        if not isinstance(event, dict):
+            continue
+        kind = event.get("type")
+        if api == "chat":
+            choices = event.get("choices") or [{}]
+            first = choices[0] if isinstance(choices, list) else {}
+            if isinstance(first, dict) and isinstance(first.get("finish_reason"), str):
+                return True
+        elif api == "responses":
+            if kind in ("response.completed", "response.incomplete"):
+                return True
+        else:
+            delta = event.get("delta")
+            if kind == "message_delta" and isinstance(delta, dict) and delta.get("stop_reason"):
+                stopped = True
+            if kind == "message_stop" and stopped:
+                return True
+    return False

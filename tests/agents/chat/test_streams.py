@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ from standby_actors.sessions.events import EventReader
 from standby_actors.sessions.wires import wire_of
 from standby_actors.sessions.wires.wire import Asked, Heard
 from standby_actors.tools.tool import tool
-from tests.agents.chat.asking import on_every_api, settings
+from tests.agents.chat.asking import has_ended, on_every_api, settings
 from tests.support.model_server_agents import stream_of
 
 
@@ -34,37 +33,6 @@ def heard_of(api: Any, raw: bytes) -> tuple[Heard, TurnError | None]:
         if fault is None:
             fault = hear_event(asked.settings, wire, heard, data, lambda event: None)
     return heard, verdict(heard, fault, asked, None, None)
-
-
-def has_ended(api: str, raw: bytes) -> bool:
-    """Whether the terminal signal is in the whole events of these bytes, by another reading."""
-    stopped = False
-    for block in raw.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]:
-        data = b"\n".join(
-            line[5:].removeprefix(b" ") for line in block.split(b"\n") if line[:5] == b"data:"
-        )
-        try:
-            event: Any = json.loads(data)
-        except ValueError:
-            continue
-        if not isinstance(event, dict):
-            continue
-        kind = event.get("type")
-        if api == "chat":
-            choices = event.get("choices") or [{}]
-            first = choices[0] if isinstance(choices, list) else {}
-            if isinstance(first, dict) and isinstance(first.get("finish_reason"), str):
-                return True
-        elif api == "responses":
-            if kind in ("response.completed", "response.incomplete"):
-                return True
-        else:
-            delta = event.get("delta")
-            if kind == "message_delta" and isinstance(delta, dict) and delta.get("stop_reason"):
-                stopped = True
-            if kind == "message_stop" and stopped:
-                return True
-    return False
 
 
 SAID = ["SLOW:12", 'CALL:double:{"number": 21}']
