@@ -342,7 +342,7 @@ class Mind:
             order.before = session.usage
         order.is_reached = True
         others = self.others
-        task = order.task if others is None else others.told(order.task)
+        task = order.task if others is None else others.told(order.task, order.attachments)
         turn = await session.ask(task, hear, order.attachments)
         if turn.error is not None and turn.error.kind == "refused" and not turn.messages:
             # A session that takes no such attachments: nobody was asked.
@@ -635,8 +635,7 @@ class Mind:
                 except OSError as error:
                     problems.append(f"export failed: {error}")
                 try:
-                    if self.session is not None:
-                        await self.session.close()
+                    await self.sittings.dispose()
                 # The answer has been given.  A session that cannot let go must
                 # not take it back: this is told, and the record says not closed.
                 except Exception as error:

@@ -22,7 +22,7 @@ from .failure import described
 from .models import ModelError
 from .opening import is_of_model
 from .record import Noted, wall_time
-from .result import Result, TurnError, failed
+from .result import Attachment, Result, TurnError, failed
 from .session import Handoff, MessageEnded, SessionEvent, Turn
 from .tools.tool import Tool, ToolContext, ToolOutput, refuse
 from .usage import NOTHING, Usage
@@ -85,6 +85,8 @@ class Passed:
     usage: Usage = NOTHING
     answer: Result | None = None
     """Of the one that answered in place of who was asked."""
+    shown: set[str] = field(factory=set[str])
+    """Those who were given what is attached to the task."""
 
     def merged(self, result: Result) -> Result:
         """The Result of the whole turn, from that of who was asked."""
@@ -189,11 +191,13 @@ class Others:
             names[name] = target
         return [_handoff_tool(name, target) for name, target in names.items()]
 
-    def told(self, task: str) -> str:
+    def told(self, task: str, attachments: Sequence[Attachment] = ()) -> str:
         """`task`, with what was said by others since its mind was asked last."""
         name = self.mind.agent.name
         told = self._news(name, task)
-        self._said.append(f"user: {task}")
+        # Who takes over in a later turn is not shown it, and can ask for it.
+        named = f"  (attached: {_named_all(attachments)})" if attachments else ""
+        self._said.append(f"user: {task}{named}")
         self._seen[name] = len(self._said)
         return told
 
@@ -244,7 +248,12 @@ class Others:
         count: int,
     ) -> Turn:
         member = self._members.get(target.name)
-        if member is None or not member.ref.is_alive:
+        if member is not None and (member.is_dead or not member.ref.is_alive):
+            # It would answer nothing any more, in this turn and all that come.
+            del self._members[target.name]
+            await member.close()
+            member = None
+        if member is None:
             self._seen.pop(target.name, None)
             member, error = await self._open(target, "workflow")
             if member is None:
@@ -262,7 +271,7 @@ class Others:
                 order.messages.append(event.message)
             order.hear(event)
 
-        text, attached = self._input(member, target, order)
+        text, attached = self._input(member, target, order.attachments, passed)
         before = member.usage_with_others
         self.taker = member
         try:
@@ -275,19 +284,24 @@ class Others:
         self._note(target.name, result.output, went_on)
         return Turn(result.output, error=result.error, value=result.value, handoff=went_on)
 
-    def _input(self, member: Subagent, target: Agent, order: Order) -> tuple[str, tuple[Any, ...]]:
+    def _input(
+        self, member: Subagent, target: Agent, given: tuple[Attachment, ...], passed: Passed
+    ) -> tuple[str, tuple[Attachment, ...]]:
         """What `member` is asked: what it has not been told yet, and what it can be shown."""
+        if member.id in passed.shown:
+            return self._news(target.name, _OVER_TO_YOU), ()
+        passed.shown.add(member.id)
         session = mind_of(member).session
         can = None if session is None else session.capabilities
         shown = tuple(
             each
-            for each in order.attachments
+            for each in given
             if can is not None and (can.images if each.is_image else can.files)
         )
-        hidden = [each.name or each.media_type for each in order.attachments if each not in shown]
+        hidden = [each for each in given if each not in shown]
         task = _OVER_TO_YOU
         if hidden:
-            task += f"  Attached, and not shown to you: {', '.join(hidden)}."
+            task += f"  Attached, and not shown to you: {_named_all(hidden)}."
         return self._news(target.name, task), shown
 
     def _news(self, name: str, task: str) -> str:
@@ -468,6 +482,10 @@ def mind_of(subagent: Subagent) -> Mind:
     """What `subagent` is the handle of."""
     mind: Mind = as_cell(subagent.ref).rare().left
     return mind
+
+
+def _named_all(attachments: Iterable[Attachment]) -> str:
+    return ", ".join(each.name or each.media_type for each in attachments)
 
 
 def _agents(those: Iterable[Agent | str]) -> list[Agent]:

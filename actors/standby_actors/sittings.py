@@ -22,7 +22,16 @@ from .agent import Agent
 from .context import summary_task
 from .opening import Opener, recall
 from .result import ChatMessage, TurnError
-from .session import Condenses, Memory, Owned, Resumable, Session, export_jsonl, ignore
+from .session import (
+    Condenses,
+    Memory,
+    Owned,
+    Resumable,
+    Session,
+    Turn,
+    export_jsonl,
+    ignore,
+)
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -97,6 +106,8 @@ class Sittings:
     life: trio.CancelScope | None = None
     """Ends the life of its actor, for a session that fails while it is held open."""
     _leaving: trio.CancelScope | None = None
+    _disposed: Session | None = None
+    """The last one whose close has come to its end."""
     abandoned: trio.Event | None = None
     """Set when the session that a killed life has left is gone."""
 
@@ -108,11 +119,17 @@ class Sittings:
             CannotRecall: there is one session only.
         """
         memory = await self._summarised(self.known())
-        assert self.session is not None
-        await self.session.close()
+        await self.dispose()
         await self.leave()
         await self.enter(memory, "a new session")
         return len(memory.summary)
+
+    async def dispose(self) -> None:
+        """Close the session, once: also where one that was to follow it did not open."""
+        session = self.session
+        if session is not None and session is not self._disposed:
+            await session.close()
+            self._disposed = session
 
     def transcript(self) -> tuple[ChatMessage, ...]:
         """Everything said so far, in all sessions, each message once and in order."""
@@ -259,10 +276,20 @@ class Sittings:
             said = (ChatMessage("user", f"Before that: {known.summary}"), *said)
         if not said:
             return NO_MEMORY
+        turn: Turn | None = None
         async with self.opens(None) as writer:
-            with trio.fail_after(SUMMARY_SECONDS):
-                turn = await writer.ask(summary_task(said), ignore)
-            self.charge(writer.usage)
+            try:
+                with trio.move_on_after(SUMMARY_SECONDS):
+                    turn = await writer.ask(summary_task(said), ignore)
+            # Also of one that is cut: what it has spent is spent, and it is nobody else's
+            # to close.
+            finally:
+                self.charge(writer.usage)
+                with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                    await writer.close()
+        if turn is None:
+            late = TurnError("timeout", f"it took longer than {SUMMARY_SECONDS:g} s", True)
+            raise NoSummary(self.subagent, late)
         if turn.error is not None:
             raise NoSummary(self.subagent, turn.error)
         return Memory(summary=turn.text)
