@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -13,30 +15,20 @@ from trio.testing import MockClock
 
 from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget
-from standby_actors.session import Handoff, Session
+from standby_actors.session import Capabilities, Handoff, Memory, Session
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import reset_ids, spawn
 from standby_actors.usage import Usage
 from standby_combinators import SubagentPool, stop_switch
+from tests.support.cutting import CutAt
 
 SPENT = Usage(requests=1, input_tokens=10, output_tokens=3)
+FULL = Usage(requests=1, input_tokens=10, output_tokens=3, context_tokens=90)
 
 
 @pytest.fixture(autouse=True)
 def ids_from_one() -> None:
     reset_ids()
-
-
-class CutAt(trio.abc.Instrument):
-    """Cancels `scope` at the `step`th step of any task from here on."""
-
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
-        self.scope, self.left = scope, step
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.scope.cancel()
 
 
 @define(eq=False)
@@ -48,10 +40,28 @@ class Minds:
     def __call__(self, agent: Agent) -> Session:
         def rule(task: str) -> Reply:
             handoff = Handoff("clerk") if agent.handoffs else None
-            return Reply("said", seconds=0.5, usage=SPENT, handoff=handoff)
+            usage = FULL if agent.context == "handover" else SPENT
+            return Reply("said", seconds=0.5, usage=usage, handoff=handoff)
 
-        self.opened.append(ScriptedSession(rule))
+        self.opened.append(ScriptedSession(rule, capabilities=Capabilities(context_tokens=100)))
         return self.opened[-1]
+
+
+@define(eq=False)
+class Slow:
+    """A backend that takes its time to open a session, and to let go of it."""
+
+    minds: Minds
+
+    @asynccontextmanager
+    async def open(self, agent: Agent, /, memory: Memory | None = None) -> AsyncGenerator[Session]:
+        """One session."""
+        await trio.sleep(0.1)
+        try:
+            yield self.minds(agent)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(0.1)
 
 
 async def asked_and_closed(minds: Minds, folder: Path) -> None:
@@ -73,6 +83,27 @@ async def handed_over(minds: Minds, folder: Path) -> None:
     desk = Agent("desk", "Receive.", handoffs=[Agent("clerk", "File.")])
     async with spawn(desk, session=minds, export_dir=folder) as one:
         await one.ask("a")
+
+
+async def gone_on_with_in_a_new_session(minds: Minds, folder: Path) -> None:
+    await _gone_on(minds, session=minds, export_dir=folder)
+
+
+async def gone_on_with_over_a_backend(minds: Minds, folder: Path) -> None:
+    await _gone_on(minds, backend=Slow(minds), export_dir=folder)
+
+
+async def _gone_on(minds: Minds, **options: Any) -> None:
+    agent, budget = Agent("one", "Say.", context="handover"), Budget(Limits())
+    try:
+        async with spawn(agent, budget=budget, **options) as one:
+            await one.ask("a")
+            assert (await one.ask("b")).ok
+            # In the first, in that which wrote down what is to be known, and in the second.
+            assert one.usage.requests == len(minds.opened) == 3
+    finally:
+        asked = sum(len(each.asked) for each in minds.opened)
+        assert (budget.spent.requests, budget.reserved_turns) == (asked, 0)
 
 
 async def refused_by_a_budget(minds: Minds, folder: Path) -> None:
@@ -99,7 +130,15 @@ async def played_by_a_pool(minds: Minds, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    [asked_and_closed, read_while_played, handed_over, refused_by_a_budget, played_by_a_pool],
+    [
+        asked_and_closed,
+        read_while_played,
+        handed_over,
+        gone_on_with_in_a_new_session,
+        gone_on_with_over_a_backend,
+        refused_by_a_budget,
+        played_by_a_pool,
+    ],
 )
 async def test_cut_at_any_step_everything_is_closed_once(
     program: Callable[[Minds, Path], Awaitable[None]], tmp_path: Path, autojump_clock: MockClock
@@ -110,18 +149,37 @@ async def test_cut_at_any_step_everything_is_closed_once(
         step += 1
         minds = Minds()
         folder = tmp_path / str(step)
-        with trio.CancelScope() as scope:
-            cut = CutAt(scope, step)
-            trio.lowlevel.add_instrument(cut)
-            try:
-                await program(minds, folder)
-            finally:
-                trio.lowlevel.remove_instrument(cut)
+        with trio.CancelScope() as scope, CutAt(step, scope.cancel) as cut:
+            await program(minds, folder)
         assert [session.closed for session in minds.opened] == [1] * len(minds.opened), step
         assert trio.lowlevel.current_statistics().tasks_living == before, step
         # What is written is whole.
         assert not [path for path in folder.rglob("*") if path.name.endswith((".tmp", ".part"))]
-        if cut.left > 0:
+        if cut.was_late:
             break
     # Every step of the program was one at which it was cut.
+    assert step > 10
+
+
+async def test_a_turn_that_is_aborted_at_any_step_of_going_on_in_a_new_session_costs_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    statuses: set[str] = set()
+    step = 0
+    while True:
+        step += 1
+        minds, budget = Minds(), Budget(Limits())
+        agent = Agent("one", "Say.", context="handover")
+        async with spawn(agent, backend=Slow(minds), budget=budget) as one:
+            await one.ask("a")
+            with CutAt(step, one.abort) as cut:
+                statuses.add((await one.ask("b")).status)
+            assert (await one.ask("c")).ok, step
+            asked = sum(len(each.asked) for each in minds.opened)
+            assert one.usage.requests == budget.spent.requests == asked, step
+            assert budget.reserved_turns == 0
+        assert [session.closed for session in minds.opened] == [1] * len(minds.opened), step
+        if cut.was_late:
+            break
+    assert statuses == {"ok", "aborted"}
     assert step > 10
