@@ -13,7 +13,7 @@ from attrs import frozen
 from cyclopts import Parameter
 
 from standby_actors.agent import Agent, resolve_lifetime
-from standby_actors.definitions.allowlist import check_others, check_tools
+from standby_actors.definitions.allowlist import check_tools
 from standby_actors.definitions.discovery import Found, load_agents
 from standby_actors.definitions.places import SHIPPED, Scope
 from standby_actors.definitions.problems import SEVERITIES, Problem, Severity
@@ -93,7 +93,6 @@ def agents(
     problems = list(found.problems)
     for agent in found:
         problems += check_tools(agent, (*OURS, *(tool or ())))
-        problems += check_others(agent, (each.name for each in found))
         problems += find_skills(agent, directory, scope=scope)[1]
     listing = _Listing(found, tuple(problems), Path(os.path.realpath(directory)))
     if json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from ..agent import Agent
 from ..agent_checks import nearest
@@ -65,22 +65,29 @@ def check_tools(
     return tuple(problems)
 
 
-def check_others(agent: Agent, known: Iterable[str]) -> tuple[Problem, ...]:
+def check_others(
+    agent: Agent, known: Iterable[str], broken: Container[str] = ()
+) -> tuple[Problem, ...]:
     """What is wrong with the agents that `agent` may hand over and delegate to.
 
     Args:
         agent: agents that it has in its hand are there.
         known: names of all agents that names could mean.
+        broken: names of those whose files give none; what is wrong there is said there.
     """
     names = set(known)
     problems: list[Problem] = []
     for into, many in (("handoffs", agent.handoffs), ("agents", agent.agents)):
         for each in many:
-            if isinstance(each, str) and each not in names:
-                message = f"{agent.name} names the agent {quoted(each)}, which is missing"
-                there = f"there are {', '.join(sorted(names))}" if names else "there are none"
-                near = nearest(each, names)
-                problems.append(problem_of(agent, into, "unknown-agent", message, there, near=near))
+            if not isinstance(each, str) or each in names:
+                continue
+            message = f"{agent.name} names the agent {quoted(each)}, which is "
+            if each in broken:
+                message, advice, near = f"{message}broken", "mend its file", None
+            else:
+                message, near = f"{message}missing", nearest(each, names)
+                advice = f"there are {', '.join(sorted(names))}" if names else "there are none"
+            problems.append(problem_of(agent, into, "unknown-agent", message, advice, near=near))
     return tuple(problems)
 
 

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 
 from ..agent import Agent
 from ..agent_checks import nearest
+from .allowlist import check_others
 from .definition import Definition, read_definition
 from .places import SCOPES, Place, Scope, agent_places, home_of
 from .problems import Problem
@@ -78,7 +79,8 @@ class Found:
     Args:
         agents: nearest first; of each name the nearest one.
         shadowed: definitions that a nearer one hides.
-        problems: of all files, in the order in which those were read.
+        problems: of all files, in the order in which those were read; then agents that
+            others name in `handoffs` and `agents`, and that are not among those found.
         broken: the problems of definitions that are no agents, by their names.
             Such a file still hides farther ones: who asks for its agent is told
             of the problems, and never served by another.
@@ -100,7 +102,7 @@ class Found:
 
     @property
     def is_broken(self) -> bool:
-        """Something that was meant to be an agent is none."""
+        """Something that was meant to be an agent is none, or names others that are none."""
         return any(problem.severity == "error" for problem in self.problems)
 
     def __getitem__(self, name: str) -> Agent:
@@ -159,6 +161,10 @@ def load_agents(
     gathered = _Gathered(env)
     for place in places:
         gathered.read(place)
+    # Only now is it known who is there.  Who spawns one of them can give it others still.
+    names = [agent.name for agent in gathered.agents]
+    for agent in gathered.agents:
+        gathered.problems += check_others(agent, names, gathered.broken)
     return Found(
         tuple(gathered.agents),
         tuple(gathered.shadowed),

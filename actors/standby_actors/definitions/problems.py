@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 Severity = Literal["error", "warning", "note"]
-"""`error`: the file gives no agent.  `warning`: it does, and not quite the one that its
-author meant.  `note`: something in it has no effect here."""
+"""`error`: the file gives no agent, or one that names agents that are not there.  `warning`:
+it does, and not quite the one that its author meant.  `note`: something in it has no effect
+here."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
