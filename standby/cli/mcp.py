@@ -71,9 +71,15 @@ def mcp(
     if not agents:
         print("standby: there are no agents; see standby agents", file=sys.stderr)
         return FAILED
-    here = [_placed(agent, directory.resolve(), approve) for agent in dict.fromkeys(agents)]
+    here, roster = (
+        [_placed(agent, directory.resolve(), approve) for agent in dict.fromkeys(each)]
+        for each in (agents, found)
+    )
     try:
-        server = agent_server(here, spawn=partial(spawn, model=model), at_once=at_once)
+        # Whom those that are served hand over and delegate to need not be served.
+        server = agent_server(
+            here, spawn=partial(spawn, model=model, roster=roster), at_once=at_once
+        )
     except (McpError, ValueError) as error:
         print(f"standby: {error}", file=sys.stderr)
         return FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from standby.cli import call as command
 from standby_actors.agent import Agent
 from standby_actors.tools.mcp_serving import agent_server
 from tests.support.model_server import SILENT, Answer, Asked, open_model_server, says
+from tests.support.model_server_agents import agent_server as model_server
 
 
 async def shout(task: str) -> str:
@@ -202,6 +204,29 @@ async def test_the_command_is_driven_by_the_real_client(tmp_path: Path) -> None:
         said = (tmp_path / "errors").read_text()
     assert "serving echo" in said
     assert "canary" not in said
+
+
+async def test_one_that_is_served_hands_over_to_one_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = "model: openai/stub\ntools: []\n"
+    (tmp_path / "agents").mkdir()
+    for name, more in (("desk", "handoffs: [clerk]\n"), ("clerk", "")):
+        text = f"---\nname: {name}\ndescription: It.\n{head}{more}---\nDo it."
+        (tmp_path / "agents" / f"{name}.md").write_text(text)
+    served: list[Any] = []
+    monkeypatch.setattr(
+        importlib.import_module("standby.cli.mcp"), "run", lambda _, server: served.append(server)
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
+    async with model_server() as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{stub.url}/v1")
+        assert command(["mcp", "desk", "--in", str(tmp_path), "--scope", "project"]) == 0
+        async with mcp.Client(served[0]) as client:
+            assert [each.name for each in (await client.list_tools()).tools] == ["desk"]
+            task = 'CALL:handoff_to_clerk:{"message": "SLOW:2:0"}'
+            answered = await client.call_tool("desk", {"task": task})
+    assert (text_of(answered), answered.is_error) == ("w0 w1", False)
 
 
 @pytest.mark.real
