@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -312,6 +313,8 @@ def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) 
 def write_whole(path: Path, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all; its folder is made if it is missing.
 
+    Only its owner may read it: what agents say is nobody else's.
+
     Raises:
         OSError: nothing was written under that name.
     """
@@ -321,7 +324,8 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         # Made anew: what stands there may be a link that leads elsewhere.
         scratch.unlink(missing_ok=True)
-        with scratch.open("xb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(scratch, flags, 0o600), "wb") as file:
             file.write(data)
         scratch.replace(path)
     except OSError:

@@ -35,7 +35,7 @@ from standby_actors.record import (
 )
 from standby_actors.record_page import page
 from standby_actors.result import ChatMessage, TurnError
-from standby_actors.session import export_jsonl
+from standby_actors.session import export_jsonl, write_whole
 from standby_actors.sessions.scripted import Reply, ScriptedSession
 from standby_actors.subagent import reset_ids, spawn
 from standby_actors.usage import Usage
@@ -329,3 +329,14 @@ def test_of_many_exports_and_records_at_once_each_has_a_file_of_its_own(tmp_path
     for path, number in numbers.items():
         assert f'"{number}"' in path.read_text()
     assert len(os.listdir(tmp_path)) == 90
+
+
+def test_what_is_written_of_a_conversation_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_whole(tmp_path / "said.jsonl", b"{}\n")
+        write_whole(tmp_path / "said.jsonl", b"[]\n")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "said.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "said.jsonl").read_bytes() == b"[]\n"
