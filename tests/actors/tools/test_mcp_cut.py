@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import mcp
@@ -170,3 +174,22 @@ async def served_once(house: House, serving: trio.CancelScope) -> str:
                 pass  # the connection was closed, where it should be
             serving.cancel()
     return said
+
+
+@pytest.mark.real
+def test_serving_over_stdin_and_stdout_that_is_cut_at_any_step_gives_both_back() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.actors.tools.served_cut"],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=110,
+        check=False,
+    )
+    said = done.stderr.decode()
+    assert done.returncode == 0, said
+    told = json.loads(said.splitlines()[-1])
+    # Some were cut before the answer, and some after it.
+    assert told["steps"] > told["answered"] > 0
