@@ -173,8 +173,8 @@ def claim(folder: Path, name: str) -> str:
         try:
             os.close(os.open(path, flags, 0o600))
         except FileExistsError:
-            if _is_file(path):
-                # Another process was faster.
+            # Another process was faster; it may have let go of the name again since.
+            if _is_file(path) or not os.path.lexists(path):
                 continue
             raise _no_file(path, errno.EEXIST) from None
         if _is_file(_transcript(folder, free)):
