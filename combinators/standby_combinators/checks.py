@@ -13,8 +13,7 @@ def at_least(least: int, what: str) -> Callable[[object, object, Any], None]:
     def check(_team: object, field: Any, number: Any) -> None:
         if number is None and getattr(field, "default", 0) is None:
             return
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        if not (whole and number >= least):
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise ValueError(f"a number of {what} is whole and at least {least}, not {number!r}")
 
     return check
@@ -29,8 +28,11 @@ def check_seconds(_team: object, field: Any, seconds: Any) -> None:
     """A validator: a finite number of seconds, at least 0; None where it is the default."""
     if seconds is None and field.default is None:
         return
-    real = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not (real and 0 <= seconds < math.inf):
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 <= seconds < math.inf
+    ):
         raise ValueError(
             f"{field.name} is a number of seconds, at least 0 and finite, not {seconds!r}"
         )

@@ -352,6 +352,7 @@ class Run:
         token = _step.set(RunStep(self.id, step.key, attempt))
         fact: Any = EffectCut(step)
         failure: Exception | None = None
+        value: Any = None
         try:
             value = await function(*args)
             fact = EffectEnded(step, msgspec.Raw(msgspec.json.encode(value)))
@@ -365,7 +366,8 @@ class Run:
         await receipt.wait()
         if failure is not None:
             raise StepFailed(name, fact.error) from failure
-        return value
+        returned: T = value
+        return returned
 
     async def ask_human(
         self,

@@ -116,6 +116,11 @@ class Workspace:
     def __repr__(self) -> str:
         return f"<Workspace {self.path}>"
 
+    @property
+    def at_work(self) -> frozenset[str]:
+        """The ids of those of its runs that are open here."""
+        return frozenset(self._runs)
+
     async def runs(self) -> list[RunRow]:
         """Its runs, the newest first."""
         return await self._store.runs(str(self.path))
@@ -505,7 +510,7 @@ _open_workspaces: trio.lowlevel.RunVar[list[Workspace]] = trio.lowlevel.RunVar("
 
 def _at_work() -> set[str]:
     try:
-        return {run for each in _open_workspaces.get() for run in each._runs}
+        return {run for each in _open_workspaces.get() for run in each.at_work}
     except LookupError:
         return set()
 

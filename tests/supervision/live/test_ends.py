@@ -344,13 +344,13 @@ async def test_a_store_that_takes_nothing_hinders_no_end(
         async with workspace.open_run(id="r") as run:
             async with run.spawn(agent) as player:
                 await player.ask("a")
-                store._is_closing = True
+                store._is_closing = True  # pyright: ignore[reportPrivateUsage]  # a store that refuses
             assert workspace.agents() == []
             (kept,) = workspace.recent_agents()
             assert (kept.status, kept.is_recorded) == ("completed", False)
             await trio.sleep(700)
             assert len(workspace.recent_agents()) == 1
-            store._is_closing = False
+            store._is_closing = False  # pyright: ignore[reportPrivateUsage]  # a store that refuses
             await trio.sleep(100)
             assert workspace.recent_agents() == []
         assert await exits(workspace) == [("completed", "")]

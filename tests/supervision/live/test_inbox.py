@@ -421,9 +421,9 @@ async def test_what_the_store_does_not_take_is_not_accepted(
 ) -> None:
     agent, _ = reader()
     async with in_turn(run, agent) as ref:
-        store._is_closing = True
+        store._is_closing = True  # pyright: ignore[reportPrivateUsage]  # a store that refuses
         refused = await ref.tell("x")
         assert isinstance(refused, Rejected)
         assert refused.why == "unrecorded"
         assert not isinstance(run.find("reader"), AgentMissing)
-        store._is_closing = False
+        store._is_closing = False  # pyright: ignore[reportPrivateUsage]  # a store that refuses

@@ -15,6 +15,7 @@ from standby import Agent, TurnError
 from standby_actors.sessions.scripted import Reply
 from standby_supervision.live.mail import MailReceipt
 from standby_supervision.live.refs import AgentRef
+from standby_supervision.live.registry import Dormant
 from standby_supervision.runs import Run, Workspace
 from standby_supervision.store import Store
 
@@ -83,7 +84,7 @@ class Chaos:
                 workspace.evict()
             case _:
                 dormant = ref.dormant()
-                if not hasattr(dormant, "why") and run.live.get(ref.key.name) is None:
+                if isinstance(dormant, Dormant) and run.live.get(ref.key.name) is None:
                     async with run.resume(dormant) as player:
                         await player.ask("again")
 

@@ -73,7 +73,7 @@ def play(folder: Path, point: str, number: int) -> None:
         nonlocal written
         written += 1
         kill("before")
-        connection = self._connection
+        connection = self._connection  # pyright: ignore[reportPrivateUsage]  # to be killed within
         assert connection is not None
         if point == "within" and written == number:
             # The last that SQLite does before it says that the commit is done.
