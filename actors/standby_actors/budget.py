@@ -36,9 +36,10 @@ class Budget:
 
     A budget below another has no more than that one has.  Whoever is about to
     play a turn reserves it in all of them at once, or in none; turns that are
-    being played count as what was reserved for them until they are settled.
-    So a limit is passed by what turns cost beyond their estimate, and by
-    nothing else.
+    being played count as what was reserved for them, or as what they have told
+    to have cost so far where that is more, until they are settled.
+    So a limit is passed by what turns spend before they tell it, and by nothing
+    else: each that goes on when it is passed is cut, whoever has passed it.
 
     Args:
         limits: what may be spent.
@@ -59,6 +60,7 @@ class Budget:
     """Settled so far, by everybody below as well."""
     reserved_turns: int = field(init=False, default=0)
     reserved_tokens: int = field(init=False, default=0)
+    """Put aside for turns that are being played, or spent by them so far, if that is more."""
     reserved_usd: float = field(init=False, default=0.0)
     descendants: int = field(init=False, default=0)
     """Subagents that were spawned below, ever."""
@@ -113,21 +115,6 @@ class Budget:
             if tokens > each.dearest.get(agent, 0):
                 each.dearest[agent] = tokens
 
-    def exceeded(self, so_far: Usage, reservation: Reservation) -> Refusal | None:
-        """Whether a turn under way has cost too much already.
-
-        Args:
-            so_far: what it has cost until now.
-            reservation: what was put aside for it.
-        """
-        tokens = max(0, so_far.input_tokens + so_far.output_tokens - reservation.tokens)
-        usd = max(0.0, so_far.cost_usd - reservation.usd)
-        for each in self.chain():
-            refusal = shortfall(each, tokens=tokens, usd=usd)
-            if refusal is not None:
-                return refusal
-        return None
-
     def admit(self) -> Refusal | None:
         """Count one more subagent below, here and above; or say why there may be none."""
         for levels, each in enumerate(self.chain(), 1):
@@ -175,8 +162,28 @@ class Reservation:
     parts: tuple[Budget, ...]
     """Where it was put aside."""
     tokens: int
+    """Put aside for it, or spent by it so far, if that is more."""
     usd: float
     _is_open: bool = field(init=False, default=True)
+
+    def spend(self, so_far: Usage) -> Refusal | None:
+        """Count what the turn has cost until now, for all to see; or say why that is too much.
+
+        It is counted either way.  One that goes on is told of it also where others have
+        spent what there was.
+        """
+        if not self._is_open:
+            return None
+        tokens = max(0, so_far.input_tokens + so_far.output_tokens - self.tokens)
+        usd = max(0.0, so_far.cost_usd - self.usd)
+        refusal: Refusal | None = None
+        for each in self.parts:
+            refusal = refusal or shortfall(each, tokens=tokens, usd=usd)
+            each.reserved_tokens += tokens
+            each.reserved_usd += usd
+        self.tokens += tokens
+        self.usd += usd
+        return refusal
 
     def settle(self, cost: Usage) -> None:
         """Give back what was put aside, and count what the turn really cost; once."""
@@ -219,7 +226,7 @@ def shortfall(
             budget.name,
             "tokens",
             f"{budget.name} has a limit of {_count(limits.tokens, 'token')}: {used} are spent"
-            f" or under way, and {tokens} more are asked for",
+            f" or under way{f', and {tokens} more are asked for' if tokens or turns else ''}",
         )
     paid = spent.cost_usd + budget.reserved_usd
     if limits.usd is not None and _is_beyond(paid, usd, limits.usd, turns):
@@ -227,7 +234,7 @@ def shortfall(
             budget.name,
             "usd",
             f"{budget.name} has a limit of ${limits.usd:.4f}: ${paid:.4f} is spent or under"
-            f" way, and ${usd:.4f} more is asked for",
+            f" way{f', and ${usd:.4f} more is asked for' if usd or turns else ''}",
         )
     if limits.seconds is not None and seconds >= limits.seconds:
         return Refusal(

@@ -125,6 +125,8 @@ class Order:
     """What was spent in it outside its session: on a summary, say."""
     noted: Usage = NOTHING
     """What it had cost when that was last written down."""
+    reservation: Reservation | None = None
+    """What is put aside for it, where there is a budget."""
     messages: list[ChatMessage] = field(factory=list)
     speech: str = ""
     """What the mind is in the middle of saying."""
@@ -281,14 +283,15 @@ class Mind:
         reservation = self._reserve()
         if isinstance(reservation, Refusal):
             return self.refuse(order, TurnError("budget", reservation.reason))
+        order.reservation = reservation
         before = self.spent
         try:
-            return await self._play(order, reservation)
+            return await self._play(order)
         finally:
             if reservation is not None:
                 reservation.settle(self.spent.delta(before))
 
-    async def _play(self, order: Order, reservation: Reservation | None) -> Result:
+    async def _play(self, order: Order) -> Result:
         assert self.session is not None
         now = trio.current_time()
         left = math.inf if self.budget is None else self.budget.seconds_left
@@ -302,8 +305,8 @@ class Mind:
 
         def hear(event: SessionEvent) -> None:
             self._hear(order, event)
-            if reservation is not None:
-                self._watch_cost(order, reservation)
+            if order.reservation is not None:
+                self._watch_cost(order, order.reservation)
 
         try:
             with scope:
@@ -446,11 +449,12 @@ class Mind:
         return self.budget.reserve(tokens=tokens, usd=usd)
 
     def _watch_cost(self, order: Order, reservation: Reservation) -> None:
-        """Cut a turn that spends more than there is."""
-        assert self.session is not None
-        assert self.budget is not None
-        so_far = self._priced(self.session.usage.delta(order.before))
-        refusal = self.budget.exceeded(so_far, reservation)
+        """Charge what a turn has cost so far; cut it where that is more than there is."""
+        so_far = NOTHING if self.session is None else self.session.usage.delta(order.before)
+        so_far = self._priced(so_far)
+        if order.beside is not NOTHING:
+            so_far = so_far.accumulate(order.beside)
+        refusal = reservation.spend(so_far)
         if refusal is not None:
             self.cut("budget", refusal.reason)
 
@@ -481,7 +485,10 @@ class Mind:
         if self.turn is None:
             self.spent = self.spent.accumulate(beside)
         else:
-            self.turn.beside = self.turn.beside.accumulate(beside)
+            order = self.turn
+            order.beside = order.beside.accumulate(beside)
+            if order.reservation is not None:
+                self._watch_cost(order, order.reservation)
 
     # ---- how a turn ends
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from attrs import define
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
@@ -13,7 +14,9 @@ from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget, Refusal, Reservation
 from standby_actors.definitions.vocabulary import MODEL_WORDS, model_of
 from standby_actors.prices import Price, cost_of, price_of
-from standby_actors.sessions.scripted import Reply, ScriptedSession
+from standby_actors.result import Attachment, Result
+from standby_actors.session import Capabilities, ModelCalled, OnEvent, Turn
+from standby_actors.sessions.scripted import Reply, Script, ScriptedSession
 from standby_actors.subagent import OutOfBudget, spawn
 from standby_actors.usage import Usage
 
@@ -90,6 +93,100 @@ async def test_a_turn_that_spends_too_much_is_cut_while_it_is_played(
     assert (result.status, result.partial) == ("budget", "")
     assert trio.current_time() - began < 2.0
     assert budget.spent.output_tokens == 60
+
+
+@define(eq=False)
+class Rounds(ScriptedSession):
+    """Each of its turns is three requests, a second and 100 tokens each."""
+
+    script: Script = ()
+    model: str = "acme/large"
+
+    async def ask(
+        self, text: str, on_event: OnEvent, attachments: tuple[Attachment, ...] = ()
+    ) -> Turn:
+        """Answer after three requests."""
+        cost = Usage(requests=1, output_tokens=100)
+        for _ in range(3):
+            await trio.sleep(1.0)
+            self.usage = self.usage.accumulate(cost)
+            on_event(ModelCalled(self.model, 1.0, cost, "stop"))
+        return Turn("done")
+
+
+# A request of a hundred tokens costs a dollar.
+@pytest.mark.parametrize("limits", [Limits(tokens=250), Limits(usd=2.5)], ids=["tokens", "dollars"])
+@pytest.mark.parametrize("depth", [0, 1], ids=["one budget", "a budget each below"])
+async def test_what_siblings_side_by_side_have_spent_so_far_counts(
+    autojump_clock: MockClock, limits: Limits, depth: int
+) -> None:
+    run = Budget(limits, name="the run")
+    results: list[Result] = []
+
+    async def one() -> None:
+        budget = run.below(name="a team") if depth else run
+        prices = {"acme/*": Price(1.0, 10_000.0)}
+        async with spawn(SCOUT, session=Rounds(), budget=budget, prices=prices) as scout:
+            results.append(await scout.ask("a"))
+
+    async with trio.open_nursery() as tasks:
+        for _ in range(10):
+            tasks.start_soon(one)
+    assert [each.status for each in results] == ["budget"] * 10
+    # Two requests were on their way when the others had spent what there was.
+    cost = [each.usage.output_tokens for each in results]
+    assert sorted(cost) == [100] * 8 + [200] * 2
+    assert run.spent.output_tokens == sum(cost)
+    assert run.spent.cost_usd == pytest.approx(sum(cost) / 100)
+    assert (run.spent.turns, run.reserved_turns, run.reserved_tokens) == (10, 0, 0)
+    assert run.reserved_usd == pytest.approx(0.0)
+    assert trio.current_time() == pytest.approx(2.0)
+
+
+async def test_who_comes_while_others_spend_is_refused_what_they_have_spent(
+    autojump_clock: MockClock,
+) -> None:
+    run = Budget(Limits(tokens=300), name="the run")
+    async with (
+        spawn(SCOUT, session=Rounds(), budget=run) as early,
+        spawn(SCOUT, session=Rounds(), budget=run) as late,
+        trio.open_nursery() as tasks,
+    ):
+        began: list[Result] = []
+
+        async def begin() -> None:
+            began.append(await early.ask("a"))
+
+        tasks.start_soon(begin)
+        await trio.sleep(2.5)
+        assert (run.reserved_tokens, run.spent.output_tokens) == (200, 0)
+        # Its first request would be the third of the three that there may be.
+        second = await late.ask("a")
+    assert [began[0].status, second.status] == ["ok", "budget"]
+    assert run.spent.output_tokens == 300 + second.usage.output_tokens == 400
+
+
+async def test_a_summary_on_the_way_is_charged_as_soon_as_it_is_told(
+    autojump_clock: MockClock,
+) -> None:
+    run = Budget(Limits(tokens=100), name="the run")
+    limited = Capabilities(context_tokens=100)
+    full = Usage(output_tokens=50, context_tokens=90)
+    scripts = iter([[Reply("yes", usage=full)], [Reply("sum", usage=Usage(output_tokens=60))], []])
+    opened: list[ScriptedSession] = []
+
+    def open_session(agent: Agent) -> ScriptedSession:
+        opened.append(ScriptedSession(next(scripts), capabilities=limited))
+        return opened[-1]
+
+    agent = Agent("scout", "Find it.", context="handover")
+    async with spawn(agent, session=open_session, budget=run) as scout:
+        first, second = await scout.ask("a"), await scout.ask("b")
+    assert (first.status, second.status) == ("ok", "budget")
+    # The summary was the last that it could pay: its task was shown to nobody.
+    assert [len(each.asked) for each in opened[:2]] == [1, 1]
+    assert all("b" not in each.asked for each in opened)
+    assert (run.spent.output_tokens, run.reserved_tokens) == (110, 0)
 
 
 async def test_the_time_of_a_budget_is_the_deadline_of_its_turns(
@@ -181,6 +278,8 @@ def test_what_was_put_aside_is_always_given_back(
             if isinstance(answer, Refusal):
                 continue
             open_ones.append((answer, cost))
+            for told in data.draw(st.lists(st.integers(0, cost), max_size=3)):
+                answer.spend(Usage(output_tokens=told))
             if data.draw(st.booleans()):
                 reservation, real = open_ones.pop(0)
                 reservation.settle(Usage(turns=1, output_tokens=real))
