@@ -248,7 +248,7 @@ class Agent:
             agent its own, a model nothing, or what reads if its definition
             is a file.
         disallowed_tools: names taken away from those again.
-        must_call_tool: a turn that used no tool has failed.
+        must_call_tool: a turn that used no tool has failed.  A function has none to use.
         permission_mode: what a coding agent may do without asking.
         approve: who is asked before a tool acts; None for each tool's own default.
         skills: names of what it may read up on.
@@ -341,6 +341,11 @@ class Agent:
         if self.must_call_tool and self.tools == ():
             raise ValueError(
                 f"agent {self.name!r} must call a tool and has none: leave out one of the two"
+            )
+        if self.must_call_tool and self.is_function:
+            raise ValueError(
+                f"agent {self.name!r} must call a tool, and its mind is a function, which has"
+                " none: leave must_call_tool out, or let the function see to that itself"
             )
         if self.backend == "acp" and self.command is None:
             raise ValueError(

@@ -10,6 +10,16 @@ from .agent import Agent
 from .result import TurnError
 
 
+def refusal_of_idleness(agent: Agent, has_called: bool) -> TurnError | None:
+    """Why a turn in which no tool was called is no answer; None where it is one.
+
+    A call that was refused or failed counts: the mind has tried.
+    """
+    if agent.must_call_tool and not has_called:
+        return TurnError("no_tool", "called no tool (must_call_tool)", True)
+    return None
+
+
 async def refusal_of_input(agent: Agent, task: str) -> TurnError | None:
     """Why `task` does not reach the mind, by the first check that says so."""
     return await _first_refusal(agent, "input", agent.check_input, task)

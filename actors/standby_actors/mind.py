@@ -21,7 +21,7 @@ from .budget import Budget, Refusal, Reservation
 from .context import crowded
 from .events import current_stream, emit
 from .failure import described
-from .guards import refusal_of_input, refusal_of_output
+from .guards import refusal_of_idleness, refusal_of_input, refusal_of_output
 from .opening import CannotRecall
 from .prices import LIST_PRICES, Price, Prices, cost_of, price_of
 from .record import (
@@ -118,6 +118,8 @@ class Order:
     began_at: float = math.inf
     is_reached: bool = False
     """Whether the mind has seen the task."""
+    has_called: bool = False
+    """Whether the mind has called a tool, whatever became of that."""
     cut: Cut | None = None
     why: str = ""
     before: Usage = NOTHING
@@ -353,10 +355,14 @@ class Mind:
         if others is not None:
             others.heard(turn)
         if turn.handoff is not None and turn.error is None:
+            # To hand over is to call a tool; whoever takes over has a rule of their own.
+            order.has_called = True
             turn = await self._hand_over(order, turn, hear)
         if turn.error is not None:
             return turn
-        refusal = await refusal_of_output(self.agent, turn.text)
+        refusal = refusal_of_idleness(self.agent, order.has_called)
+        if refusal is None:
+            refusal = await refusal_of_output(self.agent, turn.text)
         return turn if refusal is None else msgspec.structs.replace(turn, error=refusal)
 
     async def _hand_over(self, order: Order, turn: Turn, hear: OnEvent) -> Turn:
@@ -376,6 +382,9 @@ class Mind:
             case MessageEnded(message):
                 order.messages.append(message)
                 order.speech = ""
+            case ToolStarted() | ToolEnded():
+                # One that was refused has ended, and never begun.
+                order.has_called = True
             case _:
                 pass
         self._tell(event)

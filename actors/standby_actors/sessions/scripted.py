@@ -11,13 +11,15 @@ import msgspec
 import trio
 from attrs import define, field
 
-from ..result import Attachment, ChatMessage, TurnError
+from ..result import Attachment, ChatMessage, ToolCall, TurnError
 from ..session import (
     Capabilities,
     Handoff,
     Memory,
     OnEvent,
     TextDelta,
+    ToolEnded,
+    ToolStarted,
     Turn,
 )
 from ..usage import NOTHING, Usage
@@ -45,6 +47,8 @@ class Reply(msgspec.Struct, frozen=True):
     """The session ends with this turn."""
     handoff: Handoff | None = None
     """Whom it hands over to, after saying `text`."""
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that it says it has called, before it says anything; none is run."""
 
 
 Line: TypeAlias = str | TurnError | Reply
@@ -101,6 +105,9 @@ class ScriptedSession(Conversation):
         say = partial(self.say, messages, on_event)
 
         say(ChatMessage("user", text, attachments=attachments))
+        for call in reply.calls:
+            on_event(ToolStarted(call))
+            on_event(ToolEnded(call, "", False, 0.0))
         said = ""
         whole = False
         try:
