@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .sendable import is_sendable
+
 _NAME_LIMIT = 100
 # Ids are made of names ("scout#2"), and files of ids.
 _NOT_IN_NAMES = frozenset("#/\\:")
@@ -31,6 +33,8 @@ def check_mind(_agent: object, _attribute: object, mind: Any) -> None:
     """A mind is a prompt or a function."""
     if not isinstance(mind, str) and not callable(mind):
         raise TypeError(f"an agent has a prompt or a function, not {type(mind).__name__}")
+    if isinstance(mind, str) and not is_sendable(mind):
+        raise ValueError("an agent's prompt holds half a surrogate pair, which cannot be sent")
 
 
 def is_number(value: Any) -> bool:

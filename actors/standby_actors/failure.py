@@ -7,6 +7,8 @@ from typing import Literal
 import trio
 from attrs import frozen
 
+from .sendable import sendable
+
 Cut = Literal["no", "interrupted", "killed"]
 
 
@@ -113,4 +115,4 @@ def described(error: BaseException) -> str:
     # it is the pump, or a supervisor in the middle of a restart.
     except Exception as broken:
         says = f"(its own words failed: {type(broken).__name__})"
-    return f"{type(error).__name__}: {says}"
+    return sendable(f"{type(error).__name__}: {says}")

@@ -40,6 +40,7 @@ from .record import (
     wall_time,
 )
 from .result import Attachment, ChatMessage, Result, TurnError, crash_of, failed, succeeded
+from .sendable import sendable
 from .session import (
     Compacted,
     Compacts,
@@ -57,6 +58,7 @@ from .session import (
     ToolStarted,
     Turn,
     ignore,
+    sendable_event,
 )
 from .sittings import Life, NoSummary, Sittings
 from .usage import NOTHING, Usage
@@ -96,15 +98,21 @@ class Closed(msgspec.Struct, frozen=True):
 CLOSE_WAS_CUT = Closed(False, "close was cut")
 
 
+def _sendable_names(attachments: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
+    if all(sendable(each.name) is each.name for each in attachments):
+        return attachments
+    return tuple(msgspec.structs.replace(each, name=sendable(each.name)) for each in attachments)
+
+
 @define(eq=False)
 class Order:
     """One ask, from the call to its Result."""
 
-    task: str
+    task: str = field(converter=sendable)
     seconds: float
     """How long its turn may take."""
     asked_at: float
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = field(default=(), converter=_sendable_names)
     hear: Callable[[SessionEvent], None] = ignore
     """Told of what happens in the turn; it must not raise."""
     on_handoff: Callable[[Handoff], None] | None = None
@@ -376,6 +384,7 @@ class Mind:
         return await self.others.pass_on(order, turn, hear)
 
     def _hear(self, order: Order, event: SessionEvent) -> None:
+        event = sendable_event(event)
         match event:
             case TextDelta(text):
                 order.speech += text
@@ -540,7 +549,7 @@ class Mind:
             assert turn is not None
             result = succeeded(
                 who,
-                turn.text,
+                sendable(turn.text),
                 subagent=self.id,
                 messages=messages,
                 usage=usage,
@@ -648,12 +657,15 @@ class Mind:
                 try:
                     if self.export_dir is not None and self.session is not None:
                         path = self.export(self.export_dir)
-                except OSError as error:
-                    problems.append(f"export failed: {error}")
+                # The answer has been given.  A session that can write nothing, or that
+                # cannot let go, must not take it back: that is told, and the record
+                # says not closed.
+                except Exception as error:
+                    said = str(error) if isinstance(error, OSError) else described(error)
+                    problems.append(f"export failed: {sendable(said)}")
                 try:
                     await self.sittings.dispose()
-                # The answer has been given.  A session that cannot let go must
-                # not take it back: this is told, and the record says not closed.
+                # As above.
                 except Exception as error:
                     problems.append(f"close failed: {described(error)}")
             if scope.cancelled_caught:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from .result import ChatMessage, Status, ToolCall, TurnError
+from .sendable import encoded
 from .usage import NOTHING, Usage
 
 VERSION = 1
@@ -96,7 +97,6 @@ class Finished(msgspec.Struct, frozen=True, tag="closed"):
 
 Line: TypeAlias = Opened | Said | Used | Noted | Spent | Ended | Finished
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -124,7 +124,7 @@ class Recorder:
         """Append `line`.  A disk that is full stops the record, and not the turn."""
         if self.failure is not None or self._file < 0:
             return
-        data = memoryview(_encoder.encode(line) + b"\n")
+        data = memoryview(encoded(line) + b"\n")
         try:
             while data:
                 data = data[os.write(self._file, data) :]

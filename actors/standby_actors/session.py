@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import msgspec
 
 from .result import Attachment, ChatMessage, ToolCall, TurnError
+from .sendable import encoded, sendable
 from .usage import NOTHING, Usage
 
 if TYPE_CHECKING:
@@ -99,6 +100,28 @@ SessionEvent: TypeAlias = (
     | Steered
     | Compacted
 )
+
+
+def sendable_event(event: SessionEvent) -> SessionEvent:
+    """`event`, and what is said in it as it can be sent on."""
+    match event:
+        case MessageEnded(message):
+            text = sendable(message.text)
+            if text is not message.text:
+                return MessageEnded(msgspec.structs.replace(message, text=text))
+        case TextDelta(text) | ThoughtDelta(text):
+            told = sendable(text)
+            if told is not text:
+                return type(event)(told)
+        case ToolEnded(output=output):
+            told = sendable(output)
+            if told is not output:
+                return msgspec.structs.replace(event, output=told)
+        case _:
+            pass
+    return event
+
+
 Steering: TypeAlias = Literal["queued", "idle", "unsupported"]
 """What became of a word from outside: taken, or no turn is in flight, or it cannot be."""
 OnEvent: TypeAlias = Callable[[SessionEvent], None]
@@ -306,7 +329,7 @@ def export_jsonl(messages: tuple[ChatMessage, ...], directory: Path, name: str) 
         OSError: nothing was written under the final name.
     """
     path = directory / f"{name}.jsonl"
-    write_whole(path, msgspec.json.Encoder().encode_lines(messages))
+    write_whole(path, b"".join(encoded(message) + b"\n" for message in messages))
     return path
 
 

@@ -22,6 +22,7 @@ from .agent import Agent
 from .context import summary_task
 from .opening import Opener, recall
 from .result import ChatMessage, TurnError
+from .sendable import sendable
 from .session import (
     Condenses,
     Memory,
@@ -280,7 +281,7 @@ class Sittings:
         async with self.opens(None) as writer:
             try:
                 with trio.move_on_after(SUMMARY_SECONDS):
-                    turn = await writer.ask(summary_task(said), ignore)
+                    turn = await writer.ask(sendable(summary_task(said)), ignore)
             # Also of one that is cut: what it has spent is spent, and it is nobody else's
             # to close.
             finally:

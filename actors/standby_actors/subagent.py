@@ -40,6 +40,7 @@ from .prices import LIST_PRICES, Prices, price_of
 from .ref import Ref
 from .reply import Reply
 from .result import Attachment, ChatMessage, Result, TurnError, crash_of
+from .sendable import sendable
 from .session import Handoff, Memory, Session, SessionEvent, Steering, ignore
 from .streaming import Stream
 from .usage import Usage
@@ -482,12 +483,12 @@ class Subagent:
         its session cannot.  A word that was not read when the turn ends is gone.
         """
         mind = self._mind.answering
-        return "idle" if mind is None else mind.steer(text)
+        return "idle" if mind is None else mind.steer(sendable(text))
 
     def follow_up(self, text: str) -> Steering:
         """Leave a word for the end of the turn in flight, which then goes on with it."""
         mind = self._mind.answering
-        return "idle" if mind is None else mind.follow_up(text)
+        return "idle" if mind is None else mind.follow_up(sendable(text))
 
     def stop(self) -> None:
         """Cut the turn in flight; this one and every later ask end `stopped`.  One way.

@@ -413,6 +413,7 @@ async def test_a_close_in_mid_turn_cuts_it_and_those_that_wait_are_refused(
     ("trouble", "reason"),
     [
         ({"export_error": OSError("disk full")}, "export failed: disk full"),
+        ({"export_error": ValueError("cannot")}, "export failed: ValueError: cannot"),
         ({"close_error": RuntimeError("jammed")}, "close failed: RuntimeError: jammed"),
         ({"close_seconds": 60.0}, "close timed out"),
     ],
@@ -430,6 +431,7 @@ async def test_a_close_that_fails_keeps_the_answer_and_says_so(
     assert closed.type == "subagent.close"
     assert (closed.data["closed"], closed.data["reason"]) == (False, reason)
     assert (await scout.close()).closed is False
+    assert mind.closed == ("export_error" in trouble), "its session is let go of all the same"
 
 
 async def test_the_bodys_own_error_passes_and_the_subagent_is_closed() -> None:

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from standby_actors.actor import Actor
 from standby_actors.agent import Agent
 from standby_actors.mind import file_name
 from standby_actors.nursery import open_nursery
-from standby_actors.record import ENDING, Opened, messages_of, read_record
-from standby_actors.subagent import reset_ids, spawn
+from standby_actors.record import ENDING, Finished, Opened, messages_of, read_record
+from standby_actors.result import Attachment, TurnError
+from standby_actors.session import Steering
+from standby_actors.sessions.scripted import Reply, ScriptedSession
+from standby_actors.subagent import SubagentOptions, reset_ids, spawn
 from standby_actors.tools.tool import Tool, ToolContext
 from standby_combinators.team import SubagentPool
 
@@ -204,3 +209,87 @@ async def test_an_export_writes_through_no_link(tmp_path: Path) -> None:
     assert not path.is_symlink()
     assert "hello" in path.read_text()
     assert names_in(folder) == {"scout-1.jsonl"}
+
+
+HALF = "caf\udce9"  # as Python reads a file name in an old encoding
+
+
+async def echo_in_data(task: str) -> list[str]:
+    """Say it again, and what is in no encoding."""
+    return [task, HALF]
+
+
+async def refuse_it(task: str) -> str:
+    """Fail with words that are in no encoding."""
+    raise ValueError(HALF)
+
+
+async def half_again(task: str) -> str:
+    """Answer in what is in no encoding."""
+    return f"{task} {HALF}"
+
+
+@pytest.mark.parametrize(
+    ("mind", "answer", "error"),
+    [
+        (half_again, "caf? caf?", ""),
+        (echo_in_data, "", "schema"),
+        (refuse_it, "", "crash"),
+        (ScriptedSession([HALF]), "caf?", ""),
+        (ScriptedSession([TurnError("provider", HALF)]), "", "provider"),
+        (ScriptedSession([TurnError("provider", HALF)], export_error=ValueError(HALF)), "", None),
+    ],
+    ids=["a function", "data", "a crash", "a session", "an error", "a close"],
+)
+async def test_half_a_pair_in_a_task_or_an_answer_ends_nothing(
+    mind: Any, answer: str, error: str | None, tmp_path: Path
+) -> None:
+    is_session = isinstance(mind, ScriptedSession)
+    agent = Agent("scout", "Look." if is_session else mind)
+    given: SubagentOptions = {"export_dir": tmp_path}
+    if is_session:
+        given["session"] = mind
+    picture = Attachment("image/png", b"x", HALF)
+    async with spawn(agent, **given) as subagent:
+        first = await subagent.ask(HALF)
+        assert first.output == answer
+        if error:
+            assert first.error is not None
+            assert first.error.kind == error
+        # None of them takes pictures, or has another line to say: what it says is a Result.
+        assert (await subagent.ask("look", picture)).error is not None
+        assert subagent.ref.is_alive
+    record = (tmp_path / f"scout-1{ENDING}").read_bytes()
+    assert record.decode().count("caf?") >= 2
+    lines, torn = read_record(tmp_path / f"scout-1{ENDING}")
+    assert not torn
+    assert isinstance(lines[-1], Finished)
+    for name in names_in(tmp_path):
+        (tmp_path / name).read_bytes().decode()
+
+
+async def test_half_a_pair_in_a_word_from_outside_is_no_more_in_it() -> None:
+    heard: list[str] = []
+
+    class Steerable(ScriptedSession):
+        def steer(self, text: str) -> Steering:
+            heard.append(text)
+            return "queued"
+
+        follow_up = steer
+
+    session = Steerable([Reply("a", seconds=1.0)])
+    scout = Agent("scout", "Look.")
+    async with spawn(scout, session=session) as subagent, trio.open_nursery() as nursery:
+        nursery.start_soon(subagent.ask, "go")
+        await trio.testing.wait_all_tasks_blocked()
+        subagent.steer(HALF)
+        subagent.follow_up(HALF)
+        subagent.stop()
+    assert heard == ["caf?", "caf?"]
+
+
+def test_half_a_pair_is_in_no_prompt() -> None:
+    with pytest.raises(ValueError, match="agent's prompt") as caught:
+        Agent("scout", HALF)
+    assert clear(caught.value)

@@ -13,6 +13,7 @@ from attrs import define, field
 
 from ..agent import MindFunction
 from ..result import Attachment, ChatMessage, TurnError, crash_of
+from ..sendable import sendable
 from ..session import (
     Capabilities,
     OnEvent,
@@ -82,7 +83,7 @@ class FunctionSession(Conversation):
             return Turn("", tuple(messages), TurnError("stopped", "interrupted"))
         try:
             said, value = read_answer(answer, self.schema)
-        except (msgspec.MsgspecError, TypeError) as error:
+        except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
             return Turn("", tuple(messages), wrong_answer(error))
         say(ChatMessage("assistant", said))
         return Turn(said, tuple(messages), None, value)
@@ -115,7 +116,10 @@ def read_answer(answer: Any, schema: Any) -> tuple[str, Any]:
     Raises:
         msgspec.MsgspecError: it is not what the schema says.
         TypeError: it is no data that msgspec could encode.
+        UnicodeError: a text in its data has half a surrogate pair.
     """
+    if isinstance(answer, str):
+        answer = sendable(answer)
     if schema is not None:
         if isinstance(answer, str) and schema is not str:
             value = msgspec.json.decode(answer, type=schema)

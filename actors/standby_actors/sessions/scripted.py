@@ -75,7 +75,7 @@ class ScriptedSession(Conversation):
     script: Script
     model: str = "scripted"
     close_seconds: float = 0.0
-    export_error: OSError | None = None
+    export_error: Exception | None = None
     close_error: Exception | None = None
     capabilities: Capabilities = _SPEAKS
     usage: Usage = NOTHING

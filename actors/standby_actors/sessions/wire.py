@@ -27,6 +27,7 @@ from ..process import (
 from ..process.frames import MAX_LINE
 from ..process.nursed import beside
 from ..result import ErrorKind, TurnError
+from ..sendable import encoded
 from ..tools.redact import redact, secrets_of
 
 Direction = Literal[">", "<"]
@@ -325,7 +326,7 @@ class Wire:
             if self.on_wire is not None:
                 self.on_wire(">", frame)
             try:
-                await process.send(msgspec.json.encode(frame) + b"\n")
+                await process.send(encoded(frame) + b"\n")
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 # It does not listen any more; its end is told where it is read.
                 return

@@ -14,6 +14,7 @@ import trio
 from attrs import define, field, frozen
 
 from ..result import ChatMessage, ToolCall, TurnError
+from ..sendable import sendable
 from ..session import OnEvent, ToolEnded, ToolStarted, ignore
 from .approvals import Approvals, approvals_of
 from .arguments import BadArguments, canonical, read_arguments
@@ -331,7 +332,7 @@ class _Message:
 def bounded(output: ToolOutput, limits: CallLimits) -> ToolOutput:
     """`output` in the limits, and saying itself what was left out."""
     # A lone half of a surrogate pair, from a file's name say, cannot be sent.
-    text = shorten(output.text, limits.output).encode(errors="replace").decode()
+    text = sendable(shorten(output.text, limits.output))
     kept = list(output.attachments)
     left_out = 0
     while kept and sum(len(each.data) for each in kept) > limits.attached:
