@@ -115,6 +115,11 @@ class Budget:
             if tokens > each.dearest.get(agent, 0):
                 each.dearest[agent] = tokens
 
+    def charge(self, cost: Usage) -> None:
+        """Count what was spent in no turn, here and above."""
+        for each in self.chain():
+            each.spent = each.spent.accumulate(cost)
+
     def admit(self) -> Refusal | None:
         """Count one more subagent below, here and above; or say why there may be none."""
         for levels, each in enumerate(self.chain(), 1):

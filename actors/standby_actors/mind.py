@@ -137,6 +137,8 @@ class Order:
     """What it had cost when that was last written down."""
     reservation: Reservation | None = None
     """What is put aside for it, where there is a budget."""
+    payer: Budget | None = None
+    """What it is paid from besides, where its subagent has many askers."""
     messages: list[ChatMessage] = field(factory=list)
     speech: str = ""
     """What the mind is in the middle of saying."""
@@ -157,6 +159,8 @@ class Mind:
     prices: Prices = LIST_PRICES
     parent: str = ""
     """The subagent that had it spawned."""
+    is_resident: bool = False
+    """Many ask it: each turn is paid by who asks."""
     incarnation: int = 1
     opened_at: float = field(factory=trio.current_time)
     spent: Usage = NOTHING
@@ -290,6 +294,23 @@ class Mind:
             return self.refuse(order, "stopped")
         if self.dead is not None:
             return self.refuse(order, self.dead)
+        payer, own = order.payer, self.budget
+        if payer is None:
+            return await self._paid(order)
+        # For one turn its own budget, and so all of those below, are part of the asker's.
+        if own is None or own in payer.chain():
+            self.budget = payer
+        else:
+            own.above = payer
+        try:
+            return await self._paid(order)
+        finally:
+            self.budget = own
+            if own is not None and own.above is payer:
+                own.above = None
+
+    async def _paid(self, order: Order) -> Result:
+        """The turn of `order`, put aside before it is played and settled after it."""
         reservation = self._reserve()
         if isinstance(reservation, Refusal):
             return self.refuse(order, TurnError("budget", reservation.reason))

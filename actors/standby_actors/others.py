@@ -154,7 +154,7 @@ class Others:
         self._targets = self._named(agent.handoffs, "handoffs")
         self._places = trio.CapacityLimiter(agent.concurrency or CONCURRENCY)
         budget = self.mind.budget
-        if budget is not None and agent.limits is None:
+        if budget is not None and agent.limits is None and not self.mind.is_resident:
             # A level of its own, so that depth is counted from where it is limited.
             budget = Budget(Limits(), budget, self.mind.id)
         self._budget = budget

@@ -19,6 +19,7 @@ from .agent import (
     Agent,
     Lifetime,
     LifetimeSource,
+    Limits,
     MindFunction,
     agent_of,
     has_others,
@@ -42,8 +43,17 @@ from .reply import Reply
 from .result import Attachment, ChatMessage, Result, TurnError, crash_of
 from .sendable import sendable
 from .session import Handoff, Memory, Session, SessionEvent, Steering, ignore
+from .sittings import NoSummary
 from .streaming import Stream
 from .usage import Usage
+
+
+@define(eq=False)
+class _Lodging:
+    """A subagent that lives in a block, and how many blocks hold it now."""
+
+    subagent: Subagent
+    guests: int = 0
 
 
 @define(eq=False)
@@ -51,7 +61,7 @@ class _Resident:
     """The subagent of one agent and key in a block that is a session."""
 
     opening: trio.Lock = field(factory=trio.Lock)
-    subagent: Subagent | None = None
+    there: _Lodging | None = None
 
 
 START_SECONDS = 150.0
@@ -129,8 +139,11 @@ class SubagentStart:
     def __repr__(self) -> str:
         return f"subagent({self.agent.name})"
 
-    def mind(self) -> Mind:
+    def mind(self, *, is_resident: bool = False) -> Mind:
         """A mind that has not begun to live, counted in its budgets.
+
+        Args:
+            is_resident: it has many askers, and each turn is paid by who asks.
 
         Raises:
             OutOfBudget: there may be no further subagent.
@@ -143,9 +156,9 @@ class SubagentStart:
             if refusal is not None:
                 raise OutOfBudget(agent.name, refusal)
         name = options.get("id") or next_id(agent.name)
-        budget = above
-        if agent.limits is not None:
-            budget = Budget(agent.limits, above, name)
+        budget = None if is_resident else above
+        if agent.limits is not None or (is_resident and has_others(agent)):
+            budget = Budget(agent.limits or Limits(), budget, name)
         export_dir = options.get("export_dir")
         mind = Mind(
             name,
@@ -157,6 +170,7 @@ class SubagentStart:
             options.get("prices") or LIST_PRICES,
             options.get("parent", ""),
         )
+        mind.is_resident = is_resident
         mind.sittings.before = options.get("memory")
         return mind
 
@@ -288,6 +302,8 @@ class Subagent:
             raise TypeError(f"{ref.path} is no subagent that has been started")
         self._mind = mind
         self._ref = ref
+        self._payer: Budget | None = None
+        self._timeout: float | None = None
 
     def __repr__(self) -> str:
         return f"<Subagent {self.id}>"
@@ -333,8 +349,8 @@ class Subagent:
 
     @property
     def budget(self) -> Budget | None:
-        """What it spends from."""
-        return self._mind.budget
+        """What it spends from; of one of lifetime "session", what was given here."""
+        return self._payer or self._mind.budget
 
     @property
     def is_stopped(self) -> bool:
@@ -428,10 +444,16 @@ class Subagent:
         if mind.closing is not None and not is_kept:
             raise ActorStopped(mind.id, "it is closed")
         seconds = next(
-            (s for s in (timeout, mind.timeout, mind.agent.timeout) if s is not None), math.inf
+            (
+                each
+                for each in (timeout, self._timeout, mind.timeout, mind.agent.timeout)
+                if each is not None
+            ),
+            math.inf,
         )
         check_timeout(seconds)
         order = Order(task, seconds, trio.current_time(), attachments, hear, on_handoff)
+        order.payer = self._payer
         if mind.stopped:
             await trio.lowlevel.checkpoint()
             return mind.refuse(order, "stopped")
@@ -595,7 +617,13 @@ async def spawn(
 
     It is closed when the block is left, whatever happened inside.  With lifetime
     "session" it is the one of this agent and key that lives in `within`, spawned
-    there if there is none yet, and only that block closes it.
+    there if there is none yet, or if the session of the one there has ended by itself:
+    then the next knows of it what the agent's `remember` says.  Only that block closes it.
+
+    Whoever asks one of lifetime "session" pays: `budget` and `timeout` hold for the turns
+    that are asked for in this block, also where it was there before, and its agent's own
+    limits for all turns.  Everything else (`export_dir`, the model, `prices`, ...) is its
+    own, as it was spawned with; what is given later is not looked at.
 
     Args:
         agent: who; a function is an agent of its own name.
@@ -606,13 +634,17 @@ async def spawn(
     Raises:
         ModelError: there is no such model, or no way to ask it.
         OutOfBudget: the budget allows no further subagent.
-        ValueError: the lifetime is "session", and there is no session to live in.
+        NoSummary: it is to know a summary of the one before, and none could be written; the
+            next one begins afresh.
+        ValueError: the lifetime is "session", and there is no session to live in; or there
+            is a limit in dollars, and nobody says what its model costs.
     """
     start = SubagentStart(agent_of(agent), **options)
     if start.lifetime == "session":
         if within is None:
             raise no_session(start)
-        yield await _within(within, start, start.agent.name if key is None else key)
+        async with _within(within, start, start.agent.name if key is None else key) as resident:
+            yield resident
         return
     mind = start.mind()
     session = None if has_others(start.agent) else at_hand(start.agent, options)
@@ -668,15 +700,63 @@ async def start_in(
     return Subagent(await started(cell, starter))
 
 
-async def _within(nursery: Nursery, start: SubagentStart, key: str) -> Subagent:
-    """The subagent of this agent and key that lives in `nursery`."""
+@asynccontextmanager
+async def _within(nursery: Nursery, start: SubagentStart, key: str) -> AsyncGenerator[Subagent]:
+    """The subagent of this agent and key that lives in `nursery`, as who asks it here has it."""
     resident = _residents.setdefault(nursery, {}).setdefault((start.agent, key), _Resident())
     # Whoever asks while it is opened waits for the same one.
     async with resident.opening:
-        there = resident.subagent
-        if there is None or not there.ref.is_alive:
-            there = resident.subagent = await start_in(nursery.root, start, {})
-        return there
+        before = there = resident.there
+        if there is None or not there.subagent.ref.is_alive or there.subagent.is_dead:
+            try:
+                heir = await _heir(start, None if there is None else there.subagent)
+            except NoSummary:
+                resident.there = None
+                raise
+            there = resident.there = _Lodging(await _moved_in(nursery, heir))
+            if before is not None and not before.guests:
+                await before.subagent.close()
+        there.guests += 1
+    try:
+        asked = Subagent(there.subagent.ref)
+        asked._payer = start.options.get("budget")  # pyright: ignore[reportPrivateUsage]  # ours
+        asked._timeout = start.options.get("timeout")  # pyright: ignore[reportPrivateUsage]  # ours
+        mind = as_cell(asked.ref).rare().left
+        if asked.budget is not None and mind.session is not None:
+            _refuse_unpriced(mind, mind.session, asked.budget)
+        yield asked
+    finally:
+        there.guests -= 1
+        if not there.guests and there is not resident.there:
+            # Its place is taken: whoever held it last closes it.
+            await there.subagent.close()
+
+
+async def _moved_in(nursery: Nursery, start: SubagentStart) -> Subagent:
+    options: SubagentOptions = {**start.options, "timeout": None}
+    start = SubagentStart(start.agent, **options)
+    mind = start.mind(is_resident=True)
+    starter: Reply[Any] = Reply(None)
+    cell = nursery.root.spawn(OpeningActor, (start, mind), True, starter, name=mind.id)
+    cell.rare().left = mind
+    return Subagent(await started(cell, starter))
+
+
+async def _heir(start: SubagentStart, before: Subagent | None) -> SubagentStart:
+    """`start`, with what it is to know of `before`, if the session of that has died."""
+    if before is None or not before.is_dead or start.options.get("memory") is not None:
+        return start
+    spent = before.usage
+    try:
+        memory = await before.inheritance()
+    finally:
+        budget = start.options.get("budget")
+        if budget is not None:
+            budget.charge(msgspec.structs.replace(before.usage.delta(spent), wall_seconds=0.0))
+    if memory is None:
+        return start
+    options: SubagentOptions = {**start.options, "memory": memory}
+    return SubagentStart(start.agent, **options)
 
 
 def no_session(start: SubagentStart) -> ValueError:
@@ -690,9 +770,12 @@ def no_session(start: SubagentStart) -> ValueError:
 
 def _priced(mind: Mind, session: Session) -> None:
     """Refuse a limit in dollars that nobody could keep."""
-    has_limit = mind.budget is not None and any(
-        each.limits.usd is not None for each in mind.budget.chain()
-    )
+    if mind.budget is not None:
+        _refuse_unpriced(mind, session, mind.budget)
+
+
+def _refuse_unpriced(mind: Mind, session: Session, budget: Budget) -> None:
+    has_limit = any(each.limits.usd is not None for each in budget.chain())
     if has_limit and session.model and price_of(session.model, mind.prices) is None:
         raise ValueError(
             f"{mind.id} has a limit in dollars, and nobody says what {session.model} costs:"
