@@ -66,11 +66,20 @@ class CannotRecall(RuntimeError):
 
 
 def at_hand(agent: Agent, minds: Minds) -> Session | None:
-    """The session of `agent`, where opening it needs no waiting and holds nothing."""
+    """The session of `agent`, where opening it needs no waiting and holds nothing.
+
+    Raises:
+        BadAgent: it is a function, and names a tool or a skill that there is not.
+        BadMcpConfig: it is a function, and names an MCP server that there is not.
+    """
     session = minds.get("session")
     if session is not None:
         return session(agent) if callable(session) else session
     if not isinstance(agent.mind, str):
+        if agent.tools or agent.disallowed_tools or agent.skills or agent.mcp_servers:
+            from .told import check_names
+
+            check_names(agent, minds.get("env"))
         return FunctionSession(agent.mind, agent.schema)
     model = minds.get("model")
     # Servers of tools, and models to fall back on, are opened and closed.

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from .agent import Agent
+from .definitions.allowlist import check_tools
 from .definitions.instructions import find_instructions
 from .definitions.problems import Problem
 from .definitions.prompt import Surroundings, compose_prompt
@@ -69,6 +70,26 @@ def told_of_skills(agent: Agent, env: Mapping[str, str] | None = None) -> Agent:
         return agent
     around = Surroundings(skills=_skills(agent, env))
     return attrs.evolve(agent, mind=compose_prompt(agent, around))
+
+
+def check_names(agent: Agent, env: Mapping[str, str] | None = None) -> None:
+    """Refuse the names of tools, skills and MCP servers of `agent` that are nobody's.
+
+    A function is given none of them: what it names wrongly would never be missed.
+
+    Raises:
+        BadAgent: there is no such tool, or no such skill.
+        BadMcpConfig: there is no such server.
+    """
+    _, wrong = find_skills(agent, agent.cwd, env=env)
+    for problem in (*check_tools(agent), *wrong):
+        # Who needs no tool to open them with may have skills.
+        if problem.severity == "error" and problem.code != "skills-without-read":
+            raise BadAgent(agent.name, problem)
+    if agent.mcp_servers:
+        from .tools.mcp_config import servers_of
+
+        servers_of(agent)
 
 
 def _skills(agent: Agent, env: Mapping[str, str] | None) -> tuple[Skill, ...]:

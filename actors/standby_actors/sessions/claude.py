@@ -13,6 +13,7 @@ import msgspec
 from attrs import define, field
 
 from ..agent import Agent, McpServer
+from ..definitions.vocabulary import ELSEWHERE
 from ..process import Frame, child_environment
 from ..result import Attachment, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session
@@ -33,6 +34,8 @@ _TOOLS = {
     "bash": "Bash",
     "subagent": "Agent",
 }
+# "Task" is what it called "Agent" before.
+_BESIDES = ELSEWHERE | {"LS", "MultiEdit", "Task"}
 _MODES = {
     "accept_edits": "acceptEdits",
     "dont_ask": "dontAsk",
@@ -324,6 +327,7 @@ async def open_claude(
 
     Raises:
         CannotRun: there is no such program.
+        UnknownTool: `agent` names a tool that is nearly one that is known.
         StartFailed: it did not get ready.
     """
     argv = [*program(agent, command, ("claude",)), "-p", "--verbose", "--include-partial-messages"]
@@ -333,7 +337,7 @@ async def open_claude(
         argv += ["--model", model]
     if agent.mind and isinstance(agent.mind, str):
         argv += ["--append-system-prompt", agent.mind]
-    tools = named_tools(agent, "claude", _TOOLS, patterns=True)
+    tools = named_tools(agent, "claude", _TOOLS, patterns=True, besides=_BESIDES)
     if tools is not None:
         argv += ["--tools", ",".join(tools)]
     if agent.permission_mode is not None:

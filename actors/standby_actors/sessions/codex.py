@@ -18,7 +18,7 @@ from ..process import Frame, child_environment
 from ..result import Attachment, ChatMessage, ErrorKind, TurnError
 from ..session import Capabilities, Compacted, Memory, Retrying, Session, Steered, Steering
 from ..usage import Usage
-from .commandline import model_parts, named_tools, program, servers_for
+from .commandline import check_tool_names, model_parts, named_tools, program, servers_for
 from .stdio import StdioSession, running
 from .wire import RequestFailed
 
@@ -426,6 +426,7 @@ async def open_codex(
 
     Raises:
         CannotRun: there is no such program.
+        UnknownTool: `agent` names a tool that is nearly one that is known.
         StartFailed: it did not get ready.
     """
     where = Path(cwd or agent.cwd or Path.cwd())
@@ -444,6 +445,7 @@ async def open_codex(
             argv += ["-c", f"model_providers.standby.{name}={json.dumps(value)}"]
         variables[KEY] = api_key
     bold = agent.permission_mode in ("accept_edits", "auto", "bypass_permissions")
+    check_tool_names(agent)
     # It has one restriction, its sandbox: what may write is said, and never concluded.
     named = named_tools(agent, "codex", {}) if agent.tools is not None else None
     writes = bold or not _WRITES.isdisjoint(named or ())

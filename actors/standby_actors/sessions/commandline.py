@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from ..agent import Agent, McpServer
-from ..definitions.vocabulary import OURS, READING
+from ..definitions.vocabulary import OURS, READING, tool_of
 
 
 def program(agent: Agent, command: Sequence[str] | None, default: Sequence[str]) -> tuple[str, ...]:
@@ -18,7 +18,12 @@ def program(agent: Agent, command: Sequence[str] | None, default: Sequence[str])
 
 
 def named_tools(
-    agent: Agent, who: str, names: Mapping[str, str], *, patterns: bool = False
+    agent: Agent,
+    who: str,
+    names: Mapping[str, str],
+    *,
+    patterns: bool = False,
+    besides: Iterable[str] = (),
 ) -> tuple[str, ...] | None:
     """The tools that `agent` may use, as `who` calls them; None where it does not say.
 
@@ -30,11 +35,14 @@ def named_tools(
         who: the program, for messages.
         names: what it calls ours.
         patterns: whether it keeps to ``shell(git log *)``.
+        besides: what else it is known to have.
 
     Raises:
+        UnknownTool: one of them is nearly a name that is known.
         ValueError: one of them is not a name, which a coding agent with tools of its
             own cannot be given; or it is a pattern that would not be kept to.
     """
+    check_tool_names(agent, {*names.values(), *besides})
     if agent.tools is not None:
         wanted = agent.tools
     elif agent.source is not None:
@@ -51,6 +59,59 @@ def named_tools(
         if "(" in each and not patterns:
             raise ValueError(f"{who} does not keep to a pattern: {each!r}; name the whole tool")
     return tuple(dict.fromkeys(_called(each, names) for each in said))
+
+
+def check_tool_names(agent: Agent, theirs: Iterable[str] = ()) -> None:
+    """Refuse a tool of `agent` that is nearly one of ours, or of `theirs`, and none of them.
+
+    A program may have more than is known here, from its extensions say: a name that
+    is like no other is left to it.  One that is like another but for its capitals,
+    its hyphens, one letter, or two that changed places, is taken for a slip, also
+    where the program has such a tool; so is what Claude Code calls one of ours.
+
+    Raises:
+        UnknownTool: with the name that was meant.
+    """
+    known = {*OURS, *theirs}
+    for each in (*(agent.tools or ()), *agent.disallowed_tools):
+        if not isinstance(each, str):
+            continue
+        name = each.partition("(")[0].strip()
+        if name in known or name.startswith("mcp__"):
+            continue
+        is_alias = name[:1].isupper() and tool_of(name) in known
+        if is_alias or any(_is_slip(name, other) for other in known):
+            from ..tools.toolbox import UnknownTool
+
+            raise UnknownTool(agent.name, name, tuple(sorted(known)))
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Whether `name` may be `other` with a slip of the pen in it.
+
+    Examples:
+        >>> [_is_slip(name, "read") for name in ("raed", "rread", "rad", "resd", "Read")]
+        [True, True, True, True, True]
+        >>> [_is_slip(name, "ls") for name in ("sl", "l", "lsp")], _is_slip("deploy", "read")
+        ([True, False, False], False)
+    """
+    a, b = (re.sub("[_-]", "", each).casefold() for each in (name, other))
+    if a == b:
+        return True
+    start = _in_common(a, b)
+    a, b = a[start:], b[start:]
+    end = _in_common(a[::-1], b[::-1])
+    a, b = a[: len(a) - end], b[: len(b) - end]
+    if len(a) == len(b) == 2:
+        return a == b[::-1]
+    # One letter is too much of a name that has two or three.
+    return max(len(a), len(b)) == 1 and min(len(name), len(other)) >= 3 < max(len(name), len(other))
+
+
+def _in_common(a: str, b: str) -> int:
+    """How many letters two names begin with alike."""
+    shorter = min(len(a), len(b))
+    return next((n for n in range(shorter) if a[n] != b[n]), shorter)
 
 
 def _called(tool: str, names: Mapping[str, str]) -> str:

@@ -288,6 +288,7 @@ async def open_pi(
     Raises:
         ValueError: `agent` names MCP servers, which pi cannot use.
         CannotRun: there is no such program.
+        UnknownTool: `agent` names a tool that is nearly one that is known.
         StartFailed: it did not get ready.
     """
     if agent.mcp_servers:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..agent import Agent
+from ..agent_checks import nearest
 from ..definitions.vocabulary import READING
+from ..definitions.vocabulary import tool_of as our_name
 from .tool import Tool, names_tool, tool_of
 
 
@@ -21,8 +22,10 @@ class UnknownTool(ValueError):
         self.there = there
 
     def __str__(self) -> str:
-        near = difflib.get_close_matches(self.tool, self.there, 1)
-        meant = f"; do you mean {near[0]!r}?" if near else ""
+        # What another tool calls it is nearer than what looks alike.
+        ours = our_name(self.tool)
+        near = ours if ours in self.there else nearest(self.tool, self.there)
+        meant = f"; do you mean {near!r}?" if near else ""
         have = ", ".join(self.there) or "none"
         return (
             f"the agent {self.agent!r} names a tool that there is not: {self.tool!r}{meant};"
