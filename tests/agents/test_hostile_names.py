@@ -256,6 +256,7 @@ async def test_half_a_pair_in_a_task_or_an_answer_ends_nothing(
         if error:
             assert first.error is not None
             assert first.error.kind == error
+        assert all(HALF not in message.text for message in subagent.messages)
         # None of them takes pictures, or has another line to say: what it says is a Result.
         assert (await subagent.ask("look", picture)).error is not None
         assert subagent.ref.is_alive

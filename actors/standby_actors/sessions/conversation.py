@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import trio
 from attrs import define, field
 
 from ..result import ChatMessage
+from ..sendable import sendable
 from ..session import MessageEnded, OnEvent, Steering, export_jsonl
 
 
@@ -25,6 +27,10 @@ class Conversation:
 
     def say(self, messages: list[ChatMessage], on_event: OnEvent, message: ChatMessage) -> None:
         """Add `message` to the turn's and to the transcript, and tell of it."""
+        text = sendable(message.text)
+        if text is not message.text:
+            # Another session may be told of it later, over a wire.
+            message = msgspec.structs.replace(message, text=text)
         messages.append(message)
         self.said.append(message)
         on_event(MessageEnded(message))
