@@ -298,6 +298,14 @@ if TYPE_CHECKING:
     from standby_supervision import serve_control as serve_control
     from standby_supervision import supervisor as supervisor
     from standby_supervision import workers as workers
+    from standby_supervision.graph import Attempt as Attempt
+    from standby_supervision.graph import BadGraph as BadGraph
+    from standby_supervision.graph import Carried as Carried
+    from standby_supervision.graph import Graph as Graph
+    from standby_supervision.graph import Need as Need
+    from standby_supervision.graph import Task as Task
+    from standby_supervision.graph import carry_out as carry_out
+    from standby_supervision.graph import graph_of as graph_of
     from standby_supervision.ledger import Anchor as Anchor
     from standby_supervision.ledger import BadFact as BadFact
     from standby_supervision.ledger import Blocker as Blocker
@@ -403,9 +411,11 @@ _LATE = {
     "AsyncioBackend": ("standby_actors", "AsyncioBackend"),
     "AsyncioHost": ("standby_actors", "AsyncioHost"),
     "Attachment": ("standby_actors", "Attachment"),
+    "Attempt": ("standby_supervision.graph", "Attempt"),
     "Backend": ("standby_actors", "Backend"),
     "Backoff": ("standby_supervision", "Backoff"),
     "BadFact": ("standby_supervision.ledger", "BadFact"),
+    "BadGraph": ("standby_supervision.graph", "BadGraph"),
     "BadMcpConfig": ("standby_actors", "BadMcpConfig"),
     "BadSpec": ("standby_supervision", "BadSpec"),
     "Blocker": ("standby_supervision.ledger", "Blocker"),
@@ -421,6 +431,7 @@ _LATE = {
     "CannotCopy": ("standby_combinators", "CannotCopy"),
     "Capabilities": ("standby_actors", "Capabilities"),
     "CaptureReceipt": ("standby_supervision.ledger", "CaptureReceipt"),
+    "Carried": ("standby_supervision.graph", "Carried"),
     "Chain": ("standby_combinators", "Chain"),
     "ChatMessage": ("standby_actors", "ChatMessage"),
     "Check": ("standby_combinators", "Check"),
@@ -458,6 +469,7 @@ _LATE = {
     "Found": ("standby_actors", "Found"),
     "GaveUp": ("standby_supervision", "GaveUp"),
     "GitFailed": ("standby_combinators", "GitFailed"),
+    "Graph": ("standby_supervision.graph", "Graph"),
     "Guest": ("standby_actors", "Guest"),
     "Handoff": ("standby_actors", "Handoff"),
     "Hedge": ("standby_combinators", "Hedge"),
@@ -490,6 +502,7 @@ _LATE = {
     "MissingKey": ("standby_actors", "MissingKey"),
     "ModelCalled": ("standby_actors", "ModelCalled"),
     "ModelError": ("standby_actors", "ModelError"),
+    "Need": ("standby_supervision.graph", "Need"),
     "NoClient": ("standby_actors", "NoClient"),
     "NoMcp": ("standby_actors", "NoMcp"),
     "NoModel": ("standby_actors", "NoModel"),
@@ -594,6 +607,7 @@ _LATE = {
     "Swarmed": ("standby_combinators", "Swarmed"),
     "Swept": ("standby_supervision.runs", "Swept"),
     "Tally": ("standby_actors", "Tally"),
+    "Task": ("standby_supervision.graph", "Task"),
     "Team": ("standby_combinators", "Team"),
     "TerminalAsker": ("standby_combinators", "TerminalAsker"),
     "Terminated": ("standby_actors", "Terminated"),
@@ -632,6 +646,7 @@ _LATE = {
     "agent_of": ("standby_actors", "agent_of"),
     "agent_server": ("standby_actors", "agent_server"),
     "agreed": ("standby_combinators", "agreed"),
+    "carry_out": ("standby_supervision.graph", "carry_out"),
     "chain": ("standby_combinators", "chain"),
     "check": ("standby_combinators", "check"),
     "child": ("standby_supervision", "child"),
@@ -647,6 +662,7 @@ _LATE = {
     "fan_out": ("standby_combinators", "fan_out"),
     "file_tools": ("standby_actors", "file_tools"),
     "find_agent": ("standby_actors", "find_agent"),
+    "graph_of": ("standby_supervision.graph", "graph_of"),
     "hedge": ("standby_combinators", "hedge"),
     "in_copy": ("standby_combinators", "in_copy"),
     "interview": ("standby_combinators", "interview"),
@@ -734,9 +750,11 @@ __all__ = [
     "AsyncioBackend",
     "AsyncioHost",
     "Attachment",
+    "Attempt",
     "Backend",
     "Backoff",
     "BadFact",
+    "BadGraph",
     "BadMcpConfig",
     "BadSpec",
     "Blocker",
@@ -752,6 +770,7 @@ __all__ = [
     "CannotCopy",
     "Capabilities",
     "CaptureReceipt",
+    "Carried",
     "Chain",
     "ChatMessage",
     "Check",
@@ -794,6 +813,7 @@ __all__ = [
     "Found",
     "GaveUp",
     "GitFailed",
+    "Graph",
     "Guest",
     "Handoff",
     "Hedge",
@@ -835,6 +855,7 @@ __all__ = [
     "Monitor",
     "NameTaken",
     "Names",
+    "Need",
     "NoClient",
     "NoMcp",
     "NoModel",
@@ -951,6 +972,7 @@ __all__ = [
     "Swarmed",
     "Swept",
     "Tally",
+    "Task",
     "Team",
     "TerminalAsker",
     "Terminated",
@@ -990,6 +1012,7 @@ __all__ = [
     "agent_of",
     "agent_server",
     "agreed",
+    "carry_out",
     "chain",
     "check",
     "child",
@@ -1006,6 +1029,7 @@ __all__ = [
     "fan_out",
     "file_tools",
     "find_agent",
+    "graph_of",
     "hedge",
     "in_copy",
     "interview",
