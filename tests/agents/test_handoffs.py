@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from standby_actors import open_nursery
 from standby_actors.agent import Agent, Limits
 from standby_actors.budget import Budget
 from standby_actors.others import MAX_HANDOFFS, NobodyBelow, NoSuchAgent
@@ -207,6 +208,22 @@ async def test_a_budget_bounds_whom_it_is_handed_over_to(limits: Limits) -> None
     assert result.status == "budget"
     assert [name for name, _ in cast.asked] == ["desk"]
     assert cast.open == 0
+
+
+async def test_who_asks_a_resident_pays_and_bounds_whom_it_is_handed_over_to() -> None:
+    cast = Cast(desk=gives("clerk"), clerk=says("Filed."))
+    one, two, none = Budget(Limits()), Budget(Limits()), Budget(Limits(depth=1))
+    async with open_nursery() as nursery:
+        statuses: list[str] = []
+        for budget in (none, one, two):
+            async with spawn(
+                DESK, session=cast, budget=budget, lifetime="session", within=nursery
+            ) as desk:
+                statuses.append((await desk.ask("go")).status)
+    assert statuses == ["budget", "ok", "ok"]
+    # The desk's turn and the clerk's, who was spawned for the first of them.
+    assert [each.spent.turns for each in (none, one, two)] == [1, 2, 2]
+    assert [each.reserved_turns for each in (none, one, two)] == [0, 0, 0]
 
 
 @on_every_api
