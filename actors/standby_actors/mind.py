@@ -452,7 +452,7 @@ class Mind:
                 self.tell("retry", attempt=attempt, seconds=seconds, error=error.message)
             case ToolStarted(call):
                 self.tell("tool", call=call.id, name=call.name, arguments=call.arguments)
-            case ToolEnded(call, output, is_error, seconds):
+            case ToolEnded(call, output, is_error, seconds, is_cut):
                 self.tell(
                     "tool_end",
                     call=call.id,
@@ -460,6 +460,7 @@ class Mind:
                     is_error=is_error,
                     seconds=seconds,
                     output=output,
+                    is_cut=is_cut,
                 )
             case ModelCalled(model, seconds, usage, finish, error):
                 self.tell(

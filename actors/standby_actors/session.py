@@ -60,6 +60,8 @@ class ToolEnded(msgspec.Struct, frozen=True, tag="tool_end"):
     is_error: bool = False
     """The tool failed or was refused; the mind is told and may go on."""
     seconds: float = 0.0
+    is_cut: bool = False
+    """It did not fail: its turn ended before it did."""
 
 
 class ModelCalled(msgspec.Struct, frozen=True, tag="model_call"):

@@ -153,15 +153,20 @@ class Playing(Wire):
         play.tools[call] = _Tool(tool, trio.current_time())
         self.emit(ToolStarted(tool))
 
-    def tool_ended(self, call: str, output: str, *, is_error: bool = False) -> None:
-        """A tool has answered."""
+    def tool_ended(
+        self, call: str, output: str, *, is_error: bool = False, is_cut: bool = False
+    ) -> None:
+        """A tool has answered, or is not waited for."""
         play = self._play
         tool = None if play is None else play.tools.pop(call, None)
         if tool is None:
             return
+        assert play is not None
+        # What a program says of a tool that it was told to stop is no failure of the tool.
+        is_cut = is_cut or (is_error and (play.is_cut or play.stopping is not None))
         seconds = trio.current_time() - tool.began
         self.record(ChatMessage("tool", output, call=call, is_error=is_error))
-        self.emit(ToolEnded(tool.call, output, is_error, seconds))
+        self.emit(ToolEnded(tool.call, output, is_error, seconds, is_cut))
         self.spend(Usage(tool_calls=1))
 
     def spend(self, usage: Usage) -> None:
@@ -308,7 +313,8 @@ class Playing(Wire):
 
     def _cut_tools(self, play: Play) -> None:
         for call in list(play.tools):
-            self.tool_ended(call, "cut: the turn ended before the tool did", is_error=True)
+            said = "cut: the turn ended before the tool did"
+            self.tool_ended(call, said, is_error=True, is_cut=True)
 
 
 def tell(play: Play, on_event: OnEvent) -> None:

@@ -246,7 +246,7 @@ class _Message:
                 fate, output = await self.execute(job)
             except trio.Cancelled:
                 seconds = trio.current_time() - began
-                self.tell(job.index, job.call, "failed", refuse(_cut(job.tool)), seconds)
+                self.tell(job.index, job.call, "failed", refuse(_cut(job.tool)), seconds, True)
                 raise
             except BaseExceptionGroup as group:
                 # Cut, and its own clean-up failed besides.  The cancellation passes;
@@ -254,7 +254,7 @@ class _Message:
                 seconds = trio.current_time() - began
                 failures, rest = group.split(Exception)
                 said = f"{_cut(job.tool)}  {redact(str(failures))}" if failures else _cut(job.tool)
-                self.tell(job.index, job.call, "failed", refuse(said), seconds)
+                self.tell(job.index, job.call, "failed", refuse(said), seconds, True)
                 if rest is None:
                     raise
                 raise rest from None
@@ -321,12 +321,18 @@ class _Message:
         self.tell(job.index, job.call, fate, output, seconds)
 
     def tell(
-        self, index: int, call: ToolCall, fate: Fate, output: ToolOutput, seconds: float = 0.0
+        self,
+        index: int,
+        call: ToolCall,
+        fate: Fate,
+        output: ToolOutput,
+        seconds: float = 0.0,
+        is_cut: bool = False,
     ) -> None:
         output = bounded(output, self.limits)
         answered = self.answers[index] = Answered(call, output, fate, seconds)
         self.on_answer(answered)
-        self.on_event(ToolEnded(call, output.text, output.is_error, seconds))
+        self.on_event(ToolEnded(call, output.text, output.is_error, seconds, is_cut))
 
 
 def bounded(output: ToolOutput, limits: CallLimits) -> ToolOutput:

@@ -79,6 +79,8 @@ class _Open:
     turn: Span | None = None
     began: float = math.nan
     usage: Mapping[str, Any] = field(factory=dict[str, Any])
+    cut: list[Event] = field(factory=list[Event])
+    """Tools that the end of their turn has cut; how it ended is told after them."""
 
 
 @define(eq=False)
@@ -127,6 +129,7 @@ class Telemetry:
     def finish(self) -> None:
         """End every span that is open, and say on it that its end was not seen."""
         for its in self._open.values():
+            self._cut(its, "its end was not seen")
             for span in (its.turn, its.life):
                 if span is not None:
                     span.set_status(Status(StatusCode.ERROR, "its end was not seen"))
@@ -140,6 +143,7 @@ class Telemetry:
         agent, model = str(data["agent"]), str(data["model"])
         before = self._open.pop(event.actor, None)
         if before is not None:  # restarted: its last life has told no end
+            self._cut(before, "restarted")
             before.life.end(_nanoseconds(event.wall))
         parent = self._open.get(event.parent)
         around = (
@@ -166,6 +170,7 @@ class Telemetry:
         its = self._open.pop(event.actor, None)
         if its is None:
             return
+        self._cut(its, "closed in mid-turn")
         if its.turn is not None:  # a turn that was left in the middle
             its.turn.set_status(Status(StatusCode.ERROR, "closed in mid-turn"))
             its.turn.end(_nanoseconds(event.wall))
@@ -203,16 +208,17 @@ class Telemetry:
         its = self._open.get(event.actor)
         if its is None or its.turn is None:
             return
-        span, its.turn = its.turn, None
         status, error = str(event.data["status"]), event.data.get("error")
+        # The SDK leaves a span that was cut looking as if it had gone well.
+        how = "cancelled: " if status in gen_ai.CANCELLED else ""
+        self._cut(its, f"{how}{error}", str(error or "cut"))
+        span, its.turn = its.turn, None
         span.set_attribute(gen_ai.STATUS, status)
         _set_usage(span, its.usage)
         if self.content:
             span.set_attribute(gen_ai.OUTPUT_MESSAGES, str(event.data.get("output", "")))
         if error is not None:
             span.set_attribute(gen_ai.ERROR_TYPE, str(error))
-            # The SDK leaves a span that was cut looking as if it had gone well.
-            how = "cancelled: " if status in gen_ai.CANCELLED else ""
             span.set_status(Status(StatusCode.ERROR, f"{how}{error}"))
         span.end(_nanoseconds(event.wall))
         seconds = event.wall - its.began
@@ -237,6 +243,20 @@ class Telemetry:
         its = self._open.get(event.actor)
         if its is None:
             return
+        if event.data.get("is_cut"):
+            its.cut.append(event)
+        else:
+            self._tool_ended(its, event, "tool_error" if event.data["is_error"] else None)
+
+    def _cut(self, its: _Open, why: str, error: str = "cut") -> None:
+        """Tell of the tools that did not end before their turn, and why that was."""
+        cut, its.cut = its.cut, []
+        for event in cut:
+            self._tool_ended(its, event, error, why)
+
+    def _tool_ended(
+        self, its: _Open, event: Event, error: str | None, why: str | None = None
+    ) -> None:
         data = event.data
         name, seconds = str(data["name"]), float(data["seconds"])
         attributes: dict[str, Any] = {
@@ -246,9 +266,8 @@ class Telemetry:
         }
         if self.content:
             attributes[gen_ai.TOOL_RESULT] = str(data.get("output", ""))
-        error = "tool_error" if data["is_error"] else None
         span_name = f"{gen_ai.EXECUTE_TOOL} {name}"
-        self._past(its, span_name, event.wall, seconds, attributes, error)
+        self._past(its, span_name, event.wall, seconds, attributes, error, why)
         self._measure(gen_ai.EXECUTE_TOOL, its.model, seconds, error)
 
     def _model_call(self, event: Event) -> None:
@@ -290,6 +309,7 @@ class Telemetry:
         seconds: float,
         attributes: Mapping[str, Any],
         error: str | None,
+        why: str | None = None,
     ) -> None:
         """A span of something that is over already."""
         span = self.tracer.start_span(
@@ -301,7 +321,7 @@ class Telemetry:
         )
         if error is not None:
             span.set_attribute(gen_ai.ERROR_TYPE, error)
-            span.set_status(Status(StatusCode.ERROR, error))
+            span.set_status(Status(StatusCode.ERROR, why or error))
         span.end(_nanoseconds(ended))
 
     def _measure(self, operation: str, model: str, seconds: float, error: str | None) -> None:

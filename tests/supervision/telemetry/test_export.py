@@ -14,10 +14,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from trio.testing import MockClock
 
 from standby_actors.agent import Agent
+from standby_actors.nursery import open_nursery
 from standby_actors.result import ToolCall, TurnError
 from standby_actors.session import Capabilities, ModelCalled, OnEvent, ToolEnded, Turn
 from standby_actors.sessions.scripted import Reply, ScriptedSession
-from standby_actors.subagent import reset_ids, spawn
+from standby_actors.subagent import reset_ids, spawn, subagent
+from standby_actors.tools.calls import CallHistory, run_calls
+from standby_actors.tools.tool import tool
 from standby_actors.usage import Usage
 from standby_supervision.telemetry.export import export_telemetry
 
@@ -70,12 +73,12 @@ async def test_a_turn_is_a_span_in_its_subagents_with_its_parts_in_it(
     (life,) = traced.named("subagent scout")
     (turn,) = traced.named("invoke_agent scout")
     (call,) = traced.named("chat openai/gpt-5-mini")
-    (tool,) = traced.named("execute_tool grep")
+    (work,) = traced.named("execute_tool grep")
     assert life.context is not None
     assert turn.context is not None
     assert turn.parent is not None
     assert turn.parent.span_id == life.context.span_id
-    for part in (call, tool):
+    for part in (call, work):
         assert part.parent is not None
         assert part.parent.span_id == turn.context.span_id
     assert turn.attributes is not None
@@ -151,13 +154,85 @@ async def test_a_subagent_of_a_subagent_is_below_its_turn(autojump_clock: MockCl
     assert below.parent.span_id == turn.context.span_id
 
 
+class Cut(ScriptedSession):
+    """Is in the middle of a tool when its turn is cut, after one that failed by itself."""
+
+    async def ask(self, text: str, on_event: OnEvent, attachments: Any = ()) -> Turn:
+        """Work until somebody ends it."""
+        on_event(ToolEnded(ToolCall("c1", "grep", "{}"), "no such file", True, 0.25))
+
+        async def forever() -> str:
+            await trio.sleep_forever()
+            raise AssertionError
+
+        call = ToolCall("c2", "nap", "{}")
+        nap = tool(forever, name="nap", timeout=600)
+        await run_calls([call], [nap], CallHistory(), on_event=on_event)
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "expected"),
+    [
+        ("timeout", "timeout", "timeout"),
+        ("abort", "aborted", "cancelled: aborted"),
+        ("stop", "stopped", "cancelled: stopped"),
+        ("cancel", "cancelled", "cancelled: cancelled"),
+    ],
+)
+async def test_a_tool_that_was_cut_with_its_turn_did_not_fail(
+    how: str, kind: str, expected: str, autojump_clock: MockClock
+) -> None:
+    traced = Traced()
+    async with traced.open(), spawn(SCOUT, session=Cut([])) as scout, trio.open_nursery() as tasks:
+
+        async def end() -> None:
+            await trio.sleep(1)
+            if how == "abort":
+                scout.abort()
+            elif how == "stop":
+                scout.stop()
+            elif how == "cancel":
+                tasks.cancel_scope.cancel()
+
+        tasks.start_soon(end)
+        await scout.ask("a", timeout=2.0)
+    (turn,) = traced.named("invoke_agent")
+    (failed,) = traced.named("execute_tool grep")
+    (cut,) = traced.named("execute_tool nap")
+    assert failed.status.description == "tool_error"
+    assert cut.status.description == expected == turn.status.description
+    assert cut.attributes is not None
+    assert cut.attributes["error.type"] == kind
+    assert turn.context is not None
+    assert cut.parent is not None
+    assert cut.parent.span_id == turn.context.span_id
+
+
 async def test_spans_that_are_open_at_the_end_are_ended_and_say_so(
+    autojump_clock: MockClock,
+) -> None:
+    traced = Traced()
+    slow = ScriptedSession([Reply("yes", seconds=60.0)])
+    async with open_nursery() as block, trio.open_nursery() as tasks:
+        async with traced.open():
+            scout = block.spawn(subagent(SCOUT, session=slow))
+            tasks.start_soon(scout.ask, "a")
+            await trio.sleep(1)
+        ended = {each.name: each.status for each in traced.spans.get_finished_spans()}
+        assert set(ended) == {"subagent scout", "invoke_agent scout"}
+        for status in ended.values():
+            assert not status.is_ok
+            assert status.description == "its end was not seen"
+
+
+async def test_of_who_was_spawned_before_anybody_listened_nothing_is_made(
     autojump_clock: MockClock,
 ) -> None:
     traced = Traced()
     async with spawn(SCOUT, session=ScriptedSession(["yes"])) as before:
         async with traced.open(), spawn(SCOUT, session=ScriptedSession(["yes"])) as scout:
-            await before.ask("a")  # spawned before we listened: nothing is made of it
+            await before.ask("a")
             await scout.ask("a")
         assert len(traced.named("invoke_agent")) == 1
 
