@@ -211,7 +211,7 @@ class Telemetry:
         status, error = str(event.data["status"]), event.data.get("error")
         # The SDK leaves a span that was cut looking as if it had gone well.
         how = "cancelled: " if status in gen_ai.CANCELLED else ""
-        self._cut(its, f"{how}{error}", str(error or "cut"))
+        self._cut(its, f"{how}{error or 'cut'}", str(error or "cut"))
         span, its.turn = its.turn, None
         span.set_attribute(gen_ai.STATUS, status)
         _set_usage(span, its.usage)
