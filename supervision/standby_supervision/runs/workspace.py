@@ -402,7 +402,8 @@ class Workspace:
         self._check_free(row)
         if row.state == "completed":
             raise RunOver(row.run)
-        state = self._fold(row.run, await self._store.read(row.run))
+        known = await self._store.read(row.run)
+        state = self._fold(row.run, known)
         if state.crashes >= recoveries:
             raise Quarantined(row.run, state.crashes)
         facts = (*_gone(state), RunResumed(me))
@@ -412,11 +413,11 @@ class Workspace:
             epoch = await self._store.submit(claim).wait()
         except RunTaken as error:
             raise RunOwned(row.run, error.detail) from error
-        # Between the reading and the claim only answers can have come.
-        events_now = await self._store.read(row.run)
-        state = self._fold(row.run, events_now)
-        resumed = Run(self._store, row.run, epoch, state, events_now[-1].seq, **more)
-        resumed.live.recall(events_now)
+        # What we have written, and what came from outside between the reading and the claim.
+        since = await self._store.read(row.run, known[-1].seq if known else 0)
+        self._fold(row.run, since, state)
+        resumed = Run(self._store, row.run, epoch, state, since[-1].seq, **more)
+        resumed.live.recall([*known, *since])
         return resumed
 
     @asynccontextmanager
@@ -482,8 +483,11 @@ class Workspace:
         is_mine = row.owner == this_process()
         return seen == "gone" or (is_mine and row.run not in _at_work())
 
-    def _fold(self, run: str, events: list[StoredEvent]) -> RunState:
-        state = RunState()
+    def _fold(
+        self, run: str, events: list[StoredEvent], before: RunState | None = None
+    ) -> RunState:
+        """What `events` come to, after those that have led to `before`, which goes on."""
+        state = before or RunState()
         for event in events:
             try:
                 fact = fact_of(event)
