@@ -123,6 +123,8 @@ STATUS_OF: Mapping[ErrorKind, Status] = MappingProxyType(
 )
 """The one table from what went wrong to how the turn ended."""
 
+CUT: frozenset[Status] = frozenset({"stopped", "aborted", "cancelled", "not_started"})
+"""Statuses of a turn that somebody did not want to go on, or to begin: no outcome of it."""
 STATUSES: frozenset[str] = frozenset(get_args(Status))
 ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
 

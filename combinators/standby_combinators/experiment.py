@@ -19,7 +19,7 @@ from attrs import define, field
 from standby_actors.failure import described
 from standby_actors.models import ModelError
 from standby_actors.opening import Model
-from standby_actors.result import Result, TurnError, crash_of, failed, succeeded
+from standby_actors.result import CUT, Result, TurnError, crash_of, failed, succeeded
 from standby_actors.usage import Usage
 
 from .checks import check_count
@@ -40,7 +40,7 @@ Judge: TypeAlias = Callable[[ExperimentCell, Result], Any]
 """What a cell came to, as you see it: a bool, or numbers and bools by name.  It may be async."""
 
 _WRITE_SECONDS = 30.0
-_NO_DATA = frozenset({"aborted", "cancelled", "stopped", "not_started", "budget"})
+_NO_DATA = CUT | {"budget"}
 _NO_FAULT = frozenset({"provider", "rate_limited", "start_failed", "workspace_denied"})
 """How a cell ends that says nothing of its model, or why: it is played again the next time."""
 _MARKS = ("converged", "approved", "decided", "passed", "submitted", "landed")

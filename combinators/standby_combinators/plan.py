@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from standby_actors.modeltext import json_objects, truncate
 from standby_actors.result import Result, TurnError
+from standby_supervision.graph.graph import circle_of
 
 from .checks import at_least
 from .member import Asked, Member, by_name, member_of, members_of, name_of, roster
@@ -140,33 +141,10 @@ def problems_of_plan(steps: Sequence[Step], max_tasks: int = MAX_TASKS) -> tuple
         for need in step.needs
         if need not in there
     )
-    circle = _circle(there)
+    circle = circle_of({step.id: step.needs for step in there.values()})
     if circle is not None:
         problems.append(f"the steps wait for one another in a circle: {' -> '.join(circle)}")
     return tuple(problems)
-
-
-def _circle(steps: Mapping[str, Step]) -> list[str] | None:
-    """The first circle that there is, from one step back to itself."""
-    done: set[str] = set()
-    for start in steps:
-        path: list[str] = []
-        # Each entry is a step and those of its needs that are still to be looked at.
-        stack = [(start, iter(steps[start].needs))] if start not in done else []
-        path.extend(name for name, _ in stack)
-        while stack:
-            name, needs = stack[-1]
-            need = next(needs, None)
-            if need is None:
-                done.add(name)
-                stack.pop()
-                path.pop()
-            elif need in path:
-                return [*path[path.index(need) :], need]
-            elif need in steps and need not in done:
-                stack.append((need, iter(steps[need].needs)))
-                path.append(need)
-    return None
 
 
 def planning_prompt(task: str, members: Mapping[str, Asked], max_tasks: int) -> str:

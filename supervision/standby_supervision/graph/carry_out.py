@@ -10,13 +10,12 @@ import trio
 from attrs import define, field, frozen
 
 from standby_actors import Result, TurnError, failed
+from standby_actors.result import CUT
 
 from ..backoff import Backoff
 from .decide import TaskStatus, next_of
 from .graph import Graph, Task
 
-CUT = frozenset({"cancelled", "stopped", "aborted", "not_started"})
-"""Statuses of a Result that nobody tries again: somebody did not want it to go on."""
 WAIT = Backoff(1.0, cap=30.0)
 
 

@@ -13,7 +13,7 @@ from standby_actors import ActorStopped, Agent, Closed, Result, Subagent, TurnEr
 from standby_actors.events import emit
 from standby_actors.failure import described
 from standby_actors.ids import next_id
-from standby_actors.result import Attachment, ChatMessage, ErrorKind
+from standby_actors.result import CUT, Attachment, ChatMessage, ErrorKind
 from standby_actors.session import Memory
 from standby_actors.subagent import ask_heard
 from standby_actors.usage import NOTHING, Usage
@@ -38,7 +38,7 @@ Restore: TypeAlias = Literal["replay", "fresh"]
 """What a conversation knows, in a later process, of turns that are not played again:
 what was said in them, or nothing."""
 
-_UNFINISHED = frozenset({"stopped", "aborted", "cancelled", "not_started", "budget", "blocked"})
+_UNFINISHED = CUT | {"budget", "blocked"}
 """Statuses that are no outcome of a turn: somebody did not want it to go on, or not yet."""
 NOT_OPENED = Closed(False, "it was not opened")
 _KINDS: dict[str, ErrorKind] = {"store_full": "store_full", "store_busy": "store_busy"}

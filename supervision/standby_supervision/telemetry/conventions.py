@@ -44,8 +44,6 @@ STATUS: Final = "standby.turn.status"
 LIFETIME: Final = "standby.subagent.lifetime"
 COST: Final = "standby.usage.cost_usd"
 CONTEXT_TOKENS: Final = "standby.context_tokens"
-CANCELLED: Final = frozenset({"stopped", "aborted", "cancelled", "not_started"})
-"""Statuses of turns that somebody ended on purpose."""
 
 
 def provider_of(model: str) -> str:

@@ -21,6 +21,7 @@ from opentelemetry.trace import (
 )
 
 from standby_actors.events import Event, Listener, listen
+from standby_actors.result import CUT
 from standby_actors.usage import Usage
 
 from . import conventions as gen_ai
@@ -210,7 +211,7 @@ class Telemetry:
             return
         status, error = str(event.data["status"]), event.data.get("error")
         # The SDK leaves a span that was cut looking as if it had gone well.
-        how = "cancelled: " if status in gen_ai.CANCELLED else ""
+        how = "cancelled: " if status in CUT else ""
         self._cut(its, f"{how}{error or 'cut'}", str(error or "cut"))
         span, its.turn = its.turn, None
         span.set_attribute(gen_ai.STATUS, status)
