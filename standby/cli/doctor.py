@@ -30,7 +30,7 @@ from standby_supervision.store import RunRow, StoreError, open_store
 
 from . import ANSWERED, FAILED
 from .local import missing
-from .runs import Folder, StoreName
+from .places import Folder, StoreName
 from .text import one_line, plural
 
 if TYPE_CHECKING:
@@ -77,10 +77,6 @@ async def doctor(
 
     Parameters
     ----------
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     json
         Print JSON, one object a line.
     """

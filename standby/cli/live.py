@@ -29,9 +29,9 @@ from standby_supervision.live.verbs import (
 )
 
 from . import ANSWERED, FAILED, MISUSE
+from .places import Folder
 from .text import clock, one_line
 
-Folder: TypeAlias = Annotated[Path, Parameter(name="--in")]
 Json: TypeAlias = Annotated[bool, Parameter(negative=())]
 Life: TypeAlias = Annotated[int | None, Parameter(name="--life")]
 
@@ -59,8 +59,6 @@ async def ps(
 
     Parameters
     ----------
-    folder
-        The workspace.
     recent
         Show those too that have ended within the last ten minutes.
     json
@@ -102,8 +100,6 @@ async def stop(
     agent
         Its name, as `standby ps` shows it; with its run before it where two share one, as in
         `nightly/scout#2`.
-    folder
-        The workspace.
     tree
         And all that it has spawned.
     turn
@@ -141,8 +137,6 @@ async def steer(
         Its name, as `standby ps` shows it.
     words
         What it is to read.
-    folder
-        The workspace.
     later
         Leave it for the end of the turn, which then goes on with it.
     life
@@ -172,8 +166,6 @@ async def evict(*, folder: Folder = Path("."), json: Json = False) -> int:
 
     Parameters
     ----------
-    folder
-        The workspace.
     json
         Print what the programs say.
     """

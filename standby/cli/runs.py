@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
@@ -18,6 +18,7 @@ from standby_supervision.runs.workspace import FOLDER, RESUME
 from standby_supervision.store import RunRow, StoreError
 
 from . import ANSWERED, FAILED
+from .places import Folder, RunName, StoreName
 from .text import clock, one_line
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ _COLORS = {
     "blocked": "yellow",
     "damaged": "bold red",
 }
-
-Folder: TypeAlias = Annotated[Path, Parameter(name="--in")]
-StoreName: TypeAlias = Annotated[str | None, Parameter(name="--store")]
 
 
 class _NoRuns(Exception):
@@ -66,7 +64,7 @@ async def _with(
 
 
 async def runs(
-    run: str | None = None,
+    run: RunName | None = None,
     /,
     *,
     folder: Folder = Path("."),
@@ -83,12 +81,6 @@ async def runs(
 
     Parameters
     ----------
-    run
-        Its id, or the beginning of one.
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     every
         List all, and not the newest 20.
     json
@@ -117,20 +109,12 @@ async def runs(
     return await _with(folder, store, show)
 
 
-async def resume(run: str, /, *, folder: Folder = Path("."), store: StoreName = None) -> int:
+async def resume(run: RunName, /, *, folder: Folder = Path("."), store: StoreName = None) -> int:
     """Go on with a run: its program is started again, in its folder, as it was.
 
     What was answered is not asked again, and what was done is not done again. It
     takes the place of this command: its output and its exit code are its own.
 
-    Parameters
-    ----------
-    run
-        Its id, or the beginning of one.
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     """
     command: list[tuple[tuple[str, ...], str, str]] = []
 
@@ -178,10 +162,6 @@ async def respond(
         What to say.
     by
         Who says it.
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     """
 
     async def say(workspace: Workspace) -> int:
@@ -200,7 +180,7 @@ async def respond(
 
 
 async def confirm(
-    run: str, /, *, by: str = "", folder: Folder = Path("."), store: StoreName = None
+    run: RunName, /, *, by: str = "", folder: Folder = Path("."), store: StoreName = None
 ) -> int:
     """Let the steps of a run be tried again whose end nobody recorded.
 
@@ -208,14 +188,8 @@ async def confirm(
 
     Parameters
     ----------
-    run
-        Its id, or the beginning of one.
     by
         Who has looked.
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     """
 
     async def say(workspace: Workspace) -> int:
@@ -230,7 +204,7 @@ async def confirm(
 
 
 async def cancel(
-    run: str,
+    run: RunName,
     /,
     *,
     why: str = "cancelled by hand",
@@ -241,14 +215,8 @@ async def cancel(
 
     Parameters
     ----------
-    run
-        Its id, or the beginning of one.
     why
         For whoever reads of it.
-    folder
-        The workspace.
-    store
-        Another store: a file, or the address of a PostgreSQL database.
     """
 
     async def end(workspace: Workspace) -> int:
