@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.support.programs import Ended, run_program
+from tests.support.programs import HOLDS_THE_LOOP, Ended, run_program
 
 pytestmark = pytest.mark.real
 
@@ -323,27 +323,7 @@ def test_run_kills_every_open_block_at_the_second_ctrl_c_whoever_owns_it() -> No
 
 def test_run_breaks_a_handler_that_holds_the_loop_at_the_second_ctrl_c() -> None:
     ended = under_run(
-        """
-        class Held(Actor):
-            def receive(self, message):
-                print("ready")
-                end = time.monotonic() + 60
-                while not presses: pass
-                print("again")
-                while time.monotonic() < end: pass
-                print("span to the end")
-        presses = []
-        import standby_actors.running as running
-        class Counted(running.Interrupts):
-            def __call__(self, signum, frame):
-                presses.append(signum)
-                super().__call__(signum, frame)
-        running.Interrupts = Counted
-        async def main():
-            async with open_nursery() as nursery:
-                nursery.spawn(Held).tell(1)
-                await trio.sleep_forever()
-        """,
+        HOLDS_THE_LOOP,
         "ready",
         "again",
     )

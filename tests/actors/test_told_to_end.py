@@ -10,7 +10,7 @@ import pytest
 
 from standby_actors import Terminated
 from tests.actors.test_ctrl_c import PARTS
-from tests.support.programs import Ended, run_program
+from tests.support.programs import HOLDS_THE_LOOP, Ended, run_program
 
 pytestmark = pytest.mark.real
 
@@ -74,27 +74,7 @@ def test_a_second_signal_of_another_kind_kills_too_and_the_first_names_the_end()
 
 def test_who_holds_the_loop_is_interrupted_by_the_second_one() -> None:
     ended = program(
-        """
-        class Held(Actor):
-            def receive(self, message):
-                print("ready")
-                end = time.monotonic() + 60
-                while not received: pass
-                print("again")
-                while time.monotonic() < end: pass
-                print("span to the end")
-        received = []
-        import standby_actors.running as running
-        class Counted(running.Interrupts):
-            def __call__(self, signum, frame):
-                received.append(signum)
-                super().__call__(signum, frame)
-        running.Interrupts = Counted
-        async def main():
-            async with open_nursery() as nursery:
-                nursery.spawn(Held).tell(1)
-                await trio.sleep_forever()
-        """,
+        HOLDS_THE_LOOP,
         "ready",
         "again",
         signals=signal.SIGTERM,

@@ -25,6 +25,30 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """
 
 
+HOLDS_THE_LOOP = """
+class Held(Actor):
+    def receive(self, message):
+        print("ready")
+        end = time.monotonic() + 60
+        while not received: pass
+        print("again")
+        while time.monotonic() < end: pass
+        print("span to the end")
+received = []
+import standby_actors.running as running
+class Counted(running.Interrupts):
+    def __call__(self, signum, frame):
+        received.append(signum)
+        super().__call__(signum, frame)
+running.Interrupts = Counted
+async def main():
+    async with open_nursery() as nursery:
+        nursery.spawn(Held).tell(1)
+        await trio.sleep_forever()
+"""
+"""An actor that lets go of the loop only when it is interrupted, at the second signal."""
+
+
 @frozen
 class Ended:
     """How a program ended."""

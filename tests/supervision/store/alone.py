@@ -32,7 +32,7 @@ def place_of(text: str) -> StoreUrl:
 
 async def create(store: Store, run: str) -> None:
     opening = (NewEvent("opened", b"{}"),)
-    made = Create(run, "/work", "nightly", this_process(), time.time(), opening, "running")
+    made = Create(run, "/srv", "nightly", this_process(), time.time(), opening, "running")
     await store.submit(made).wait()
 
 

@@ -42,7 +42,7 @@ async def live(place: StoreUrl, run: str, pipe: int, groups: int = 10**9) -> Non
     """Append for ever, and tell of what was acknowledged."""
     async with open_store(place, busy_seconds=30) as store:
         opening = (NewEvent("opened", b"{}"),)
-        made = Create(run, "/work", "nightly", this_process(), time.time(), opening, "running")
+        made = Create(run, "/srv", "nightly", this_process(), time.time(), opening, "running")
         await store.submit(made).wait()
         os.write(pipe, b"1\n")
         async with trio.open_nursery() as nursery:

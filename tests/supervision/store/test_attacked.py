@@ -204,7 +204,7 @@ async def test_a_hundred_thousand_may_wait_and_not_one_more(failing: Failing) ->
     gate = threading.Event()
     failing.fails = lambda _: void(gate.wait())
     async with open_store(None) as store:
-        made = Create("r", "/work", "", HERE, 1.0, (NewEvent("opened", b"{}"),), "running")
+        made = Create("r", "/srv", "", HERE, 1.0, (NewEvent("opened", b"{}"),), "running")
         command = Append("r", 1, 1.0, (given(1),))
         receipts = [store.submit(made), *(store.submit(command) for _ in range(99_999))]
         with pytest.raises(StoreBusy, match="100000 commands wait"):

@@ -55,7 +55,7 @@ async def test_a_run_or_a_workspace_alone(place: StoreUrl, tmp_path: Path) -> No
         await filled(store)
         await export(store, tmp_path / "run", run="s")
         assert [line["seq"] for line in lines(tmp_path / "run")] == list(range(1, 202))
-        await export(store, tmp_path / "work", workspace="/work")
+        await export(store, tmp_path / "work", workspace="/srv")
         assert {line["run"] for line in lines(tmp_path / "work")} == {"r", "s"}
         assert len(lines(tmp_path / "work")) == 402
         await export(store, tmp_path / "nobody's", workspace="/nowhere")

@@ -32,9 +32,9 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("form-*.sql"))
 FIRST = Owner("machine", "boot", 4026531836, 4711, 123456)
 SECOND = Owner("machine", "another boot", 4026531836, 4712, 654321)
 COMMANDS: tuple[Command, ...] = (
-    Create("r", "/work/ä", "nightly", FIRST, 1.5, (NewEvent("run.opened", b"{}"),), "running"),
+    Create("r", "/srv/ä", "nightly", FIRST, 1.5, (NewEvent("run.opened", b"{}"),), "running"),
     Append("r", 1, 2.5, (NewEvent("said", b'{"a": 1}'), NewEvent("said", '{"ä": "😀"}'.encode()))),
-    Create("s", "/work", "", FIRST, 3.5, (), "new"),
+    Create("s", "/srv", "", FIRST, 3.5, (), "new"),
     Offer("r", 4.5, (NewEvent("answered", b'{\n"b": null}'),)),
     Claim("r", 1, SECOND, 5.5, (NewEvent("run.resumed", b"{}"),), "resumed"),
     Append("r", 2, 6.5, (NewEvent("ended", b"{}"),), "completed"),

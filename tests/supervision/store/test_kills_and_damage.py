@@ -83,7 +83,7 @@ def written(folder: Path, drawn: random.Random) -> Written:
     backend = SqliteBackend(path)
     backend.open()
     opening = (NewEvent("opened", b"{}"),)
-    backend.apply([Create("r", "/work", "nightly", this_process(), 0.0, opening, "running")])
+    backend.apply([Create("r", "/srv", "nightly", this_process(), 0.0, opening, "running")])
     connection = backend._connection  # pyright: ignore[reportPrivateUsage] # to begin a log anew
     assert connection is not None
     events, before = 1, 0

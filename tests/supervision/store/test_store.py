@@ -60,7 +60,7 @@ async def opened(place: StoreUrl | None, run: str = "r") -> AsyncGenerator[Store
 
 async def create(store: Store, run: str, owner: Owner = HERE) -> int:
     opening = (NewEvent("run.opened", b"{}"),)
-    made = Create(run, "/work", "nightly", owner, time.time(), opening, "running")
+    made = Create(run, "/srv", "nightly", owner, time.time(), opening, "running")
     return await store.submit(made).wait()
 
 
@@ -73,7 +73,7 @@ async def test_what_was_acknowledged_is_read_again_in_order(place: StoreUrl) -> 
         assert [each.seq for each in events] == [1, 2, 3, 4]
         assert [each.data for each in events[1:]] == [given(n).data for n in (1, 2, 3)]
         assert [each.seq for each in await store.read("r", after=3)] == [4]
-        (row,) = await store.runs("/work")
+        (row,) = await store.runs("/srv")
         assert (row.state, row.last, row.epoch, row.owner) == ("completed", 4, 1, HERE)
         assert await store.runs("/elsewhere") == []
 

@@ -28,8 +28,8 @@ CREATE TABLE runs (
             last INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID
         ;
-INSERT INTO "runs" VALUES('r','/work/ä','nightly',1.5,2,NULL,8.5,'completed',6);
-INSERT INTO "runs" VALUES('s','/work','',3.5,1,'{"machine":"machine","boot":"boot","namespace":4026531836,"pid":4711,"started":123456}',7.5,'new',0);
+INSERT INTO "runs" VALUES('r','/srv/ä','nightly',1.5,2,NULL,8.5,'completed',6);
+INSERT INTO "runs" VALUES('s','/srv','',3.5,1,'{"machine":"machine","boot":"boot","namespace":4026531836,"pid":4711,"started":123456}',7.5,'new',0);
 CREATE INDEX runs_of_workspace ON runs (workspace, created);
 COMMIT;
 PRAGMA application_id = 1400128121;
